@@ -117,7 +117,6 @@ def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) 
         f"FROM ledger WHERE stream = {text(stream)}"
     ).fetchall()[0]
     fields = dict(zip((*sums.split(", "), "batches", "lateness_max_us", "lost"), row, strict=True))
-    arrived = fields["accepted"] + fields["duplicates"]
     bins = connection.execute(
         "SELECT sum(late)::BIGINT FROM (SELECT unnest(lateness) AS late, generate_subscripts(lateness, 1) AS bin "
         f"FROM ledger WHERE stream = {text(stream)}) GROUP BY bin ORDER BY bin"
@@ -125,7 +124,7 @@ def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) 
     histogram = [late for (late,) in bins]
     return fields | {
         "rows": fields["accepted"] - retracted,
-        "late_share": fields["late"] / arrived if arrived else 0.0,
+        "late_share": fields["late"] / (fields["accepted"] or 1),
         "lateness_p50_us": lateness_quantile(histogram, 0.50, fields["lateness_max_us"]),
         "lateness_p95_us": lateness_quantile(histogram, 0.95, fields["lateness_max_us"]),
     }

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakehouse.home.atomic_files import write_json
-from lakehouse.simulator.faults import CONFLICT, KINDS, REASONS, is_usable
+from lakehouse.simulator.faults import KINDS, REASONS, is_usable
 from lakehouse.simulator.form import ABSENT, Form
 from lakehouse.simulator.timeline import Ints
 
@@ -144,7 +144,7 @@ def _lateness(event_us: Ints, written: Written) -> dict[str, int]:
     newest = np.maximum.accumulate(np.where(usable, event_us, np.iinfo(np.int64).min))
     # Before the first usable row there is nothing to be behind of.
     behind = np.where(newest < event_us, 0, newest - event_us)
-    late = (usable | (written.kind == CONFLICT)) & (behind > 0)
+    late = usable & ~written.is_repeat & (behind > 0)
     return {"late": int(late.sum()), "max_lateness_us": int(behind[late].max(initial=0))}
 
 

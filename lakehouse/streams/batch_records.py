@@ -146,10 +146,10 @@ def _rejected_of(rows: DataFrame) -> DataFrame:
     return judged.where(F.col("reason").isNotNull()).select(*REJECTED)
 
 
-def processing_order(rows: pa.Table, by_arrival: bool, *first: Key) -> npt.NDArray[np.intp]:
+def processing_order(rows: pa.Table, *first: Key) -> npt.NDArray[np.intp]:
     """Return the places of rows in processing order; keys that come ``first`` outrank it, the last of them most."""
     places = rows["source_item"].to_numpy(), rows["source_line"].to_numpy(), _ranks(rows["source_file"])
-    keys = (*places, *([_arrivals(rows["arrival_us"])] if by_arrival else []), *first)
+    keys = (*places, _arrivals(rows["arrival_us"]), *first)
     return np.arange(rows.num_rows) if _is_in_order(keys) else np.lexsort(keys)
 
 

@@ -128,7 +128,7 @@ def judged(
         both = pa.concat_tables([both, earlier.select(names).cast(both.schema)])
     known = np.arange(both.num_rows) >= rows.num_rows
     identity, payload = _codes(both, identity_columns(stream)), _codes(both, payload_columns(stream))
-    order = processing_order(both, True, ~known, identity)
+    order = processing_order(both, ~known, identity)
     has_identity = np.all([both[name].is_valid().to_numpy() for name in identity_columns(stream)], axis=0)
     order, event = order[has_identity[order]], both["event_us"].to_numpy()
     sorted_rows = _Sorted(identity[order], payload[order], event[order], known[order])

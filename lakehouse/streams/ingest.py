@@ -25,13 +25,19 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from lakehouse.algorithms.ingest.duplicates import CONFLICT
-from lakehouse.algorithms.ingest.lateness import Lateness
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.identity_index import Hashes
 from lakehouse.home.table_commits import Parts
 from lakehouse.spark import tables
 from lakehouse.streams import unchecked
-from lakehouse.streams.batch_records import ORIGIN, PLACES, REJECTED, BatchRecords, StreamTables
+from lakehouse.streams.batch_records import (
+    ORIGIN,
+    PLACES,
+    REJECTED,
+    BatchRecords,
+    StreamTables,
+    processing_order,
+)
 from lakehouse.streams.batch_stats import (
     BatchStats,
     as_held,
@@ -256,20 +262,22 @@ class BufferedBatch:
     def counted(self) -> pa.Table:
         """The counted values of each row, some 30 bytes; the first call reads and parses the batch."""
         stream, rows = self.records.stream, self.rows
-        places = [] if self._order is None else PLACES
+        places = PLACES if self._is_out_of_order else PLACES[:1]
+        file = F.xxhash64("source_file").alias("file")
         missing = (is_missing(stream, name).alias(f"missing_{name}") for name in stream.all_columns)
         is_record = (F.col("source_item") == 0).alias("is_record")
-        named = ["row_id", "reason", "event_us", *places, *([_HASH] if stream.identity else [])]
+        named: list[Any] = ["row_id", "reason", "event_us", file, *places, *([_HASH] if stream.identity else [])]
         return rows.select(*named, is_record, *missing).toArrow()
 
     @cached_property
     def stats(self) -> BatchStats:
         """The counts of the batch."""
         usable = self.counted.filter(self.counted["reason"].is_null())
-        late = self._lateness(usable)
         accepted = usable
         if self.repeats is not None:
             accepted = usable.filter(pc.invert(pc.is_in(usable["row_id"], self.repeats["row_id"])))
+        ordered = accepted.take(pa.array(processing_order(accepted))) if self._is_out_of_order else accepted
+        late = lateness_of(ordered, self.records.before.newest_us)
         counts = count_repeats(self.repeats)
         return counted_stats(self.records.stream, self.counted, accepted, counts, late)
 
@@ -322,12 +330,6 @@ class BufferedBatch:
         )
 
     @property
-    def _order(self) -> bool | None:
-        """Whether Spark returns rows in processing order (None), or they are sorted by arrival or by place."""
-        if self.records.stream.source.kind == "kafka":
-            return True
-        # Lines of quarantine are in no order.
-        return False if self.records.manifest.kind == "requeue" else None
-
-    def _lateness(self, usable: pa.Table) -> Lateness:
-        return lateness_of(usable, self.records.before.newest_us, self._order)
+    def _is_out_of_order(self) -> bool:
+        """Whether Spark returns the rows of a file in no order, as those of quarantine."""
+        return self.records.manifest.kind == "requeue"

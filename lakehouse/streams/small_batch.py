@@ -115,9 +115,9 @@ class SmallBatch:
         )
         reasons = pa.chunked_array([pa.nulls(rows.num_rows, pa.string()), *bad["reason"].chunks])
         judged = pa.table({"is_record": is_record, "reason": reasons})
-        late = lateness_of(rows, self.records.before.newest_us, None)
         is_accepted = self._is_accepted
         accepted = rows if is_accepted is None else rows.filter(pa.array(is_accepted))
+        late = lateness_of(accepted, self.records.before.newest_us)
         return counted_stats(stream, judged, accepted, count_repeats(self.repeats), late)
 
     @cached_property
@@ -185,17 +185,25 @@ class SmallBatch:
 
     @cached_property
     def _counted(self) -> pa.Table:
-        """What is counted of each usable row, in processing order, and the hash of its identity: some 20 bytes."""
+        """What is counted of each usable row, in processing order, and the hash of its identity: some 30 bytes."""
         none = _with_file(no_rows(self.records.stream), "")
         # Before threads ask for them.
         _ = self._odd
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            of_chunks = pool.map(lambda n: self._counted_of(self._ordered(n)), range(len(self._chunks)))
-            return pa.concat_tables([self._counted_of(none), *of_chunks])
+        files = {path: number for number, path in enumerate({chunk.path: None for chunk in self._chunks})}
 
-    def _counted_of(self, rows: pa.Table) -> pa.Table:
+        def counted(number: int) -> pa.Table:
+            return self._counted_of(self._ordered(number), files[self._chunks[number].path])
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            of_chunks = pool.map(counted, range(len(self._chunks)))
+            return pa.concat_tables([self._counted_of(none, 0), *of_chunks])
+
+    def _counted_of(self, rows: pa.Table, file: int) -> pa.Table:
         stream = self.records.stream
         columns = {"event_us": rows["event_us"], "is_record": pc.equal(rows["source_item"], 0)}
+        columns["file"] = pa.repeat(pa.scalar(file, pa.int32()), rows.num_rows)
+        if stream.arrival_time is not None:
+            columns["arrival_us"] = rows["arrival_us"]
         columns |= {f"missing_{name}": missing_in(rows, stream, name) for name in stream.all_columns}
         if stream.identity:
             hashes, has_one = hashes_of(rows, stream)

@@ -63,6 +63,8 @@ class RandomStream:
     groupings: tuple[tuple[str, ...], ...] = field(default=GROUPINGS, repr=False)
     latest_us: int = 50
     quarantine: dict[str, int] = field(default_factory=dict)
+    # When its batches were finished, as SQL over their rows.
+    committed_at: str = "TIMESTAMPTZ '2026-01-01 00:00:00+00'"
 
     @property
     def newest_us(self) -> int | None:
@@ -96,7 +98,7 @@ class RandomStream:
             connection.register("rows_of_stream", table)
             create_macros(connection)
             nodes = self._nodes(connection, folder / "nodes")
-            _write_ledger(connection, folder / "ledger")
+            _write_ledger(connection, folder / "ledger", self.committed_at)
             return self._facts(folder, _totals(connection, nodes))
 
     def _facts(self, folder: Path, totals: list[Total]) -> StreamSnapshot:
@@ -178,7 +180,7 @@ def _with_places(table: pa.Table) -> pa.Table:
     return table
 
 
-def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path, committed_at: str) -> None:
     connection.execute(
         f"""
         COPY (
@@ -189,7 +191,7 @@ def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
                 max(max(event_us)) OVER (ORDER BY batch) AS newest_us, 3 AS late, [1, 1, 1] AS lateness,
                 7500 AS max_lateness_us,
                 ['b.ndjson: gained volts'] AS schema_changes, MAP {{'t/0': 40, 't/1': 2}} AS lost,
-                TIMESTAMPTZ '2026-01-01 00:00:00+00' AS committed_at
+                {committed_at} AS committed_at
             FROM rows_of_stream GROUP BY batch
         ) TO '{folder}/part-0.parquet' (FORMAT parquet)
         """

@@ -40,9 +40,6 @@ class Seen:
     def note(self, form: Form, record: dict[str, Any]) -> None:
         """Judge one record that could be read."""
         event, identity = record["event_us"], record["identity"]
-        behind = max(self.events_us, default=event) - event
-        self.late += behind > 0
-        self.max_lateness_us = max(self.max_lateness_us, behind)
         if self.payloads.setdefault(identity, record["payload"]) != record["payload"]:
             self.reasons["conflict"] += 1
             return
@@ -51,6 +48,9 @@ class Seen:
             return
         self.identities.add(identity)
         self.accepted += 1
+        behind = max(self.events_us, default=event) - event
+        self.late += behind > 0
+        self.max_lateness_us = max(self.max_lateness_us, behind)
         self.events_us.append(event)
         for measure in form.measures:
             value = record["measures"][measure]

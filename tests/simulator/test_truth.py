@@ -98,7 +98,7 @@ def test_one_row_of_each_fate_is_counted_as_such() -> None:
     assert found["kinds"] == {"clean": 2, "garbage": 1, "nan": 1, "conflict": 1, "repeat": 1}
     assert found["reasons"] == {"malformed": 1, "conflict": 1}
     assert (found["received"], found["accepted"], found["quarantined"], found["duplicates"]) == (6, 3, 2, 1)
-    assert (found["late"], found["max_lateness_us"]) == (2, 150)
+    assert (found["late"], found["max_lateness_us"]) == (1, 150)
     assert (found["min_event_us"], found["max_event_us"]) == (100, 300)
     assert found["missing"] == {"duration": 1, "bytes": 1, "packets": 0}
     assert found["sums"] == {"duration": "3.500001", "bytes": "30", "packets": "6"}

@@ -6,13 +6,20 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakehouse.home.table_log import read_rows
 from lakehouse.streams import small_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
+from lakehouse.streams.batch_stats import written_lateness
 from lakehouse.streams.ingest import BatchTables, BufferedBatch
 from lakehouse.streams.small_batch import SmallBatch
 from lakehouse.streams.sources.manifest_store import ManifestStore
@@ -122,3 +129,56 @@ def test_what_is_counted_is_what_is_stored_where_a_file_changes_while_rows_are_w
     assert not is_on[0] and counts["accepted"] == len(lake.rows("raw", "batch")) == 1
     assert counts["quarantined"] == len(lake.rows("quarantine", "batch"))
     assert counts["received"] == counts["accepted"] + counts["quarantined"]
+
+
+DEVICES = ("-1", "-10", "-11", "-2")
+
+
+def of_devices(lakehouse_of: Callable[[str], Settings], *batches: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Return late rows and all rows of batches that hold one file of an hour for each device."""
+    declared = readings.declared("ndjson").replace('arrival_time = { column = "received", unit = "s" }', "")
+    settings = lakehouse_of(declared.replace('clock_bounds = { behind = "30d", ahead = "1h" }', ""))
+    lake = Lake(cast("SparkSession", NoSession(settings)), settings)
+    for devices in batches:
+        for device in devices:
+            line = '{{"ts": {0}, "device": "{1}", "temp": 1.0, "count": 1}}\n'
+            lake.land(f"d{device}.ndjson", "".join(line.format(T0 + 60 * n, device) for n in range(60)))
+        lake.ingest()
+    return [(row["late"], row["accepted"]) for row in read_rows(settings.layout.ledger("readings"))]
+
+
+def test_one_file_of_each_device_in_one_batch_makes_no_row_late(
+    lakehouse_of: Callable[[str], Settings],
+) -> None:
+    assert of_devices(lakehouse_of, DEVICES) == [(0, 240)]
+
+
+def test_a_split_of_the_same_files_into_batches_adds_what_earlier_batches_had_reached(
+    lakehouse_of: Callable[[str], Settings],
+) -> None:
+    # Of the second batch all rows but the last of each file are behind the end of the hour.
+    assert sorted(of_devices(lakehouse_of, DEVICES[:1], DEVICES[1:])) == [(0, 60), (3 * 59, 180)]
+
+
+@settings(max_examples=20, deadline=None)
+@given(files=st.permutations(range(4)), cuts=st.sets(st.integers(1, 3)), seed=st.integers(0, 9))
+def test_lateness_of_written_rows_depends_neither_on_names_nor_on_how_files_are_dealt_to_tasks(
+    files: list[int], cuts: set[int], seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    times = np.random.default_rng(seed).integers(0, 1000, (4, 30))
+    folder = tmp_path_factory.mktemp("raw")
+    for number, task in enumerate(np.split(np.array(files), sorted(cuts))):
+        rows = {
+            "event_us": pa.array(np.concatenate([times[file] for file in task])),
+            "arrival_us": pa.nulls(30 * len(task), pa.int64()),
+            "source_file": np.repeat([f"{seed}-{files.index(file)}" for file in task], 30),
+        }
+        pq.write_table(pa.table(rows), folder / f"{number}.parquet")
+    stream = SimpleNamespace(arrival_time=None)
+    records = cast("BatchRecords", SimpleNamespace(before=Progress(0, 500), stream=stream))
+
+    found = written_lateness(records, list(folder.iterdir()))
+
+    reached = np.maximum(np.maximum.accumulate(times, axis=1), 500)
+    assert (found.late, found.newest_us) == (int((times < reached).sum()), max(500, int(times.max())))
+    assert found.late <= times.size

@@ -1,9 +1,10 @@
 """Rows per bucket of a range: how many exist, how many of them came late, and an estimate of those still to come.
 
-Late means what the ledger calls late: behind the newest event time of all rows read before. Nodes do not record it,
-so it is counted from the raw rows of the range while they are kept. The number of rows still to come is an estimate,
-not a bound: it assumes that rows of a bucket will be as late as rows of this stream have been so far, by the ledger's
-histogram of lateness.
+Late means what the ledger calls late: behind the newest event time that earlier batches had reached, or an earlier
+row of the same file; with arrival times, behind a row that arrived before. Nodes do not record it, so it is counted
+from the raw rows of the range while they are kept. The number of rows still to come is an estimate, not a bound: it
+assumes that rows of a bucket will be as late as rows of this stream have been so far, by the ledger's histogram of
+lateness. Nothing comes for what is final, and a backfill says nothing of how late rows are.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _counted(
 
 
 def _statement(reader: PublishedReader, question: Question, held: Sequence[Bucket], table: str) -> str:
-    """Count rows and late rows per bucket, in the order of reading; rows older than the range make no row late."""
+    """Count rows and late rows per bucket, as the ledger does; rows older than the range make no row late."""
     batches = reader.connection.execute(
         "SELECT batch, before_us FROM (SELECT *, lag(newest_us) OVER (ORDER BY batch) AS before_us "
         f"FROM ledger WHERE stream = {text(question.stream)}) WHERE max_event_us >= {question.start_us} "
@@ -111,12 +112,13 @@ def _statement(reader: PublishedReader, question: Question, held: Sequence[Bucke
         WITH batches(batch, before_us) AS (VALUES {before or "(NULL::BIGINT, NULL::BIGINT)"}),
         edges(place, edge_us) AS (VALUES {edges}),
         read AS (
-            SELECT *, max(event_us) OVER (
-                PARTITION BY batch
-                ORDER BY CASE WHEN source_file LIKE 'kafka:%' THEN arrival_us END NULLS FIRST,
-                    source_file, source_line, source_item
+            SELECT *, CASE WHEN arrival_us IS NULL THEN max(event_us) OVER (
+                PARTITION BY batch, source_file, arrival_us IS NULL ORDER BY source_line, source_item
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            ) AS newest_us
+            ) ELSE max(event_us) OVER (
+                PARTITION BY batch, arrival_us IS NULL ORDER BY arrival_us
+                RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) END AS newest_us
             FROM {table} JOIN batches USING (batch) WHERE event_us >= {question.start_us}
         )
         SELECT place, count(*), count(*) FILTER (event_us < greatest(newest_us, before_us))
@@ -127,22 +129,30 @@ def _statement(reader: PublishedReader, question: Question, held: Sequence[Bucke
 
 
 def _missing(reader: PublishedReader, stream: str, held: Sequence[Bucket]) -> npt.NDArray[np.float64]:
-    """Return for each bucket how many rows are still to come per existing row, if lateness stays as it has been."""
+    """Return for each bucket how many rows are still to come per existing row, if lateness stays as it has been.
+
+    Nothing comes for what is final. Lateness is that of batches whose rows came within ``latest``: others are a
+    backfill, of which the lateness says when files were landed. Nor do rows count that were later than ``latest``.
+    """
     found = reader.connection.execute(
-        "SELECT lateness, accepted + duplicates, (SELECT newest_us FROM streams WHERE stream = l.stream) "
-        f"FROM ledger l WHERE stream = {text(stream)}"
+        "SELECT lateness, accepted, newest_us, latest_us FROM streams JOIN ("
+        "SELECT * EXCLUDE newest_us FROM ledger) USING (stream) "
+        f"WHERE stream = {text(stream)} AND epoch_us(committed_at) - max_event_us <= latest_us"
     ).fetchall()
-    newest_us = found[0][2] if found else None
-    if newest_us is None:
+    if not found:
         return np.zeros(len(held))
-    longest = max(len(bins or []) for bins, _, _ in found)
+    newest_us, latest_us = found[0][2:]
+    longest = max(len(bins or []) for bins, *_ in found)
     late = np.zeros(longest)
-    for bins, _, _ in found:
+    for bins, *_ in found:
         late[: len(bins or [])] += bins or []
+    late[2.0 ** np.arange(longest) * 1000 > latest_us] = 0
     since = np.array([max(0, newest_us - bucket.to_us) for bucket in held], np.float64)
     # A bin holds up to twice its power of two of milliseconds: it counts completely if any part of it may.
     is_later = 2.0 ** np.arange(1, longest + 1) * 1000 > since[:, None]
-    missing = is_later @ late / max(1, sum(arrived for _, arrived, _ in found))
-    has_begun = np.array([bucket.to_us <= newest_us + (bucket.to_us - bucket.from_us) for bucket in held])
-    more: npt.NDArray[np.float64] = has_begun * missing / np.maximum(_LEAST_ARRIVED, 1 - missing)
+    missing = is_later @ late / max(1, sum(accepted for _, accepted, *_ in found))
+    is_open = np.array(
+        [not bucket.final and bucket.to_us <= newest_us + bucket.to_us - bucket.from_us for bucket in held]
+    )
+    more: npt.NDArray[np.float64] = is_open * missing / np.maximum(_LEAST_ARRIVED, 1 - missing)
     return more

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -70,13 +71,40 @@ def test_where_raw_rows_are_gone_nobody_can_say_how_many_were_late(tmp_path: Pat
     assert {bucket.late for bucket in arrivals(tmp_path, "pair", points=3)} == {None}
 
 
-@pytest.mark.parametrize("name", ["flat", "empty"])
-def test_what_is_expected_falls_with_age_and_is_nothing_ahead_of_the_newest(
-    lakehouse: Lakehouse, name: str
-) -> None:
-    newest_us = STREAMS[name].newest_us or 0
-    found = arrivals(lakehouse.reader, name, newest_us - 20_000_000, newest_us + 20_000_000, 40)
+LIVE = "make_timestamptz(max(event_us) + 1000)"
+LATER = "make_timestamptz(max(event_us) + 3600000000)"
+
+
+def _expected(folder: Path, **declared: Any) -> list[Arrivals]:
+    stream = replace(STREAMS["flat"], **declared)
+    publish(Home(folder), [stream.write(folder / "flat")])
+    newest_us = stream.newest_us or 0
+    return arrivals(folder, "flat", newest_us - 20_000_000, newest_us + 20_000_000, 40)
+
+
+def test_what_is_expected_falls_with_age_and_is_nothing_for_what_is_final_or_ahead(tmp_path: Path) -> None:
+    newest_us, latest_us = STREAMS["flat"].newest_us or 0, 60_000_000
+
+    found = _expected(tmp_path, latest_us=latest_us, committed_at=LIVE)
 
     shares = [bucket.expected / bucket.rows for bucket in found if bucket.rows]
-    assert shares == sorted(shares)
+    assert shares == sorted(shares) and shares[-1] > 0
     assert not any(bucket.expected for bucket in found if bucket.from_us > newest_us)
+    # Each batch has three late rows: never more than these come again.
+    assert sum(bucket.expected for bucket in found) <= sum(bucket.rows for bucket in found)
+
+
+def test_nothing_is_expected_of_final_times(tmp_path: Path) -> None:
+    newest_us = STREAMS["flat"].newest_us or 0
+    found = _expected(tmp_path, latest_us=5_000_000, committed_at=LIVE)
+    assert not any(bucket.expected for bucket in found if bucket.to_us <= newest_us - 5_000_000)
+
+
+def test_nothing_is_expected_after_a_backfill(tmp_path: Path) -> None:
+    found = _expected(tmp_path, latest_us=60_000_000, committed_at=LATER)
+    assert sum(bucket.rows for bucket in found) and not any(bucket.expected for bucket in found)
+
+
+def test_nothing_is_expected_of_a_stream_without_rows(lakehouse: Lakehouse) -> None:
+    found = arrivals(lakehouse.reader, "empty", 0, 20_000_000, 4)
+    assert not any(bucket.expected for bucket in found)
