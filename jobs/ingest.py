@@ -13,14 +13,20 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
+from lakehouse.declare.landing import located
 from lakehouse.declare.settings import Settings
 from lakehouse.streams.batch_records import Progress, StreamTables
 from lakehouse.streams.drain import drain, open_store, writing
+from lakehouse.streams.retract import is_retracted
 from lakehouse.streams.sources.kafka import Broker
+from lakehouse.streams.sources.manifest import Repeat
 from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.streams.sources.no_match import no_match
 from lakehouse.streams.topics import Topics
 
 log = logging.getLogger(__name__)
+# Of what stands still, so many sentences are kept with the figures of a run.
+_SHOWN = 10
 
 
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
@@ -39,11 +45,27 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
 
 
 def _take_files(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
-    files = store.add_files(target.stream.source)
+    source, name = target.stream.source, target.stream.name
+    last = store.last_batch
+    files = store.add_files(source, partial(_is_repeat, target), bool(target.stream.identity))
     totals = drain(target, store, before)
-    for path in store.changed_files:
-        log.warning("%s changed after it was read; its new content is not read: give it a new name", path)
-    return {"files": files, "changed_files": len(store.changed_files), **totals}
+    repeats = [str(each) for manifest in store.behind(last) for each in manifest.repeats]
+    standing = list(store.changed_files)
+    if not store.matched and not store.last_batch:
+        standing.append(no_match(source))
+    for text in (*repeats, *standing):
+        log.warning("stream %s: %s", name, text)
+    counts = {"files": files, "changed_files": len(store.changed_files), "repeated_files": len(repeats)}
+    return {**counts, **totals} | ({"standing": standing[:_SHOWN]} if standing else {})
+
+
+def _is_repeat(target: StreamTables, repeat: Repeat) -> bool:
+    """Whether a file would give the rows again that another one of its content gave: names may hold values, too."""
+    source = target.stream.source
+    paths = [located(source.path, name) for name in (repeat.file.path, repeat.read_as)]
+    columns = [column for column in target.stream.columns.values() if column.file is not None]
+    is_alike = all(len({column.from_file(path) for path in paths}) == 1 for column in columns)
+    return is_alike and not is_retracted(target.layout, target.stream.name, repeat)
 
 
 def _take_messages(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:

@@ -128,13 +128,19 @@ def quarantined_shares(home: HomeState) -> Iterator[Finding]:
 
 def missing_files(home: HomeState) -> Iterator[Finding]:
     """Landed files that a batch has to read and that are gone."""
+    from lakehouse.declare.landing import located
     from lakehouse.declare.store_address import is_remote
     from lakehouse.streams.sources.manifest_store import ManifestStore
 
+    declared = home.settings.streams if home.settings else {}
     for stream in (each["stream"] for each in home.status["streams"]):
+        if stream not in declared:
+            continue
+        pattern = declared[stream].source.path
         store = ManifestStore(home.layout.manifests(stream))
         waiting = store.behind(read_extent(home.layout, stream).batch)
-        paths = (file.path for manifest in waiting if not manifest.error for file in manifest.files)
+        names = (file.path for manifest in waiting if not manifest.error for file in manifest.files)
+        paths = (located(pattern, name) for name in names)
         gone = [path for path in paths if not is_remote(path) and not Path(path).exists()]
         if gone:
             fix = "restore them before the next run, which rejects them as unreadable_file otherwise"
@@ -175,6 +181,34 @@ def faulty_queries(home: HomeState) -> Iterator[Finding]:
         yield Finding(f"query {name}", "wrong", found, "mend its file; the other queries run meanwhile")
 
 
+def unread_files(home: HomeState) -> Iterator[Finding]:
+    """Files that the last ingest passed over, as their content changed after they were read."""
+    said = home.status["standing"]
+    for stream in dict.fromkeys(each["stream"] for each in said):
+        found = [each["what"] for each in said if each["stream"] == stream]
+        if found and not found[0].startswith("no file matches"):
+            fix = "land the new content under a new name, then `tidemark run`"
+            yield Finding(f"files of {stream}", "warning", _some(found), fix)
+
+
+def empty_landings(home: HomeState) -> Iterator[Finding]:
+    """Streams of files that have read nothing and whose path no file matches now."""
+    from lakehouse.home.store_client import StoreUnavailable
+    from lakehouse.streams.sources.files import matching
+    from lakehouse.streams.sources.no_match import no_match
+
+    for name, stream in (home.settings.streams if home.settings else {}).items():
+        if stream.source.kind == "kafka" or read_extent(home.layout, name).batch:
+            continue
+        try:
+            if next(matching(stream.source), None) is None:
+                fix = "mend source.path, or land files"
+                yield Finding(f"path of {name}", "warning", no_match(stream.source), fix)
+        except StoreUnavailable:
+            # Said of the store already.
+            continue
+
+
 HOME_CHECKS: Sequence[Check] = (
     failed_jobs,
     still_jobs,
@@ -184,6 +218,8 @@ HOME_CHECKS: Sequence[Check] = (
     clocks,
     set_aside,
     faulty_queries,
+    unread_files,
+    empty_landings,
 )
 
 

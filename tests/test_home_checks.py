@@ -3,12 +3,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.heartbeats import Heartbeat, write_heartbeat
 from lakehouse.home.layout import Home
 from lakehouse.home.outcomes import record
 from lakehouse.home_checks import Finding, examine_home
+from lakehouse.serving.status import status
 from lakehouse.streams.sources.manifest import LandedFile, Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
+from tests.readings import declared
 from tests.serving.conftest import Lakehouse
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -16,6 +19,13 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 def _found(layout: Home, now: datetime = NOW) -> dict[str, Finding]:
     return {finding.check: finding for finding in examine_home(layout, None, now)}
+
+
+def _settings(folder: Path, path: str = "landing/*") -> Settings:
+    (folder / "landing").mkdir()
+    config = folder / "tidemark.toml"
+    config.write_text(declared("csv").replace("landing/*", path))
+    return load_settings(config)
 
 
 def _ended(layout: Home, job: str, ok: bool, at: datetime, error: str | None = None) -> None:
@@ -53,6 +63,27 @@ def test_a_clock_before_the_last_run_is_wrong(tmp_path: Path) -> None:
     assert _found(Home(tmp_path))["clock"].state == "wrong"
 
 
+def test_files_that_changed_after_they_were_read_are_named_until_the_next_run(tmp_path: Path) -> None:
+    sentence = "a.csv changed after it was read, not read again; give it a new name"
+    layout = Home(tmp_path)
+    for standing in ([sentence], []):
+        figures = {"files": 0, "standing": standing}
+        record(layout, "ingest", "t", True, NOW, 1.0, figures, None)
+        told = {name: each.found for name, each in _found(layout).items() if each.state == "warning"}
+        assert told == ({"files of t": sentence} if standing else {})
+        assert [each["what"] for each in status(layout)["standing"]] == standing
+
+
+def test_a_path_that_no_file_matches_is_named_with_what_the_folder_holds(tmp_path: Path) -> None:
+    settings = _settings(tmp_path, "landing/*.csv")
+    (tmp_path / "landing" / "a.CSV").write_text("")
+
+    found = {each.check: each for each in examine_home(settings.layout, settings, NOW)}
+
+    said = f"no file matches {tmp_path}/landing/*.csv; the folder holds 1 entry, such as a.CSV"
+    assert (found["path of readings"].state, found["path of readings"].found) == ("warning", said)
+
+
 def test_a_bridge_that_says_nothing_more_is_wrong(tmp_path: Path) -> None:
     at = NOW.isoformat(timespec="milliseconds")
     write_heartbeat(Home(tmp_path), Heartbeat("bridge", "meters", "running", at, at, 1))
@@ -64,14 +95,15 @@ def test_a_bridge_that_says_nothing_more_is_wrong(tmp_path: Path) -> None:
 
 
 def test_landed_files_that_are_gone_before_they_were_read_are_named(tmp_path: Path) -> None:
-    layout, there = Home(tmp_path), tmp_path / "there.csv"
-    there.write_text("a")
-    files = (LandedFile(str(there), 1, 0), LandedFile(str(tmp_path / "gone.csv"), 1, 0))
-    ManifestStore(layout.manifests("readings")).put_in_place(Manifest(1, "data", files=files))
+    settings = _settings(tmp_path)
+    (tmp_path / "landing" / "there.csv").write_text("a")
+    files = (LandedFile("there.csv", 1, 0), LandedFile("gone.csv", 1, 0))
+    ManifestStore(settings.layout.manifests("readings")).put_in_place(Manifest(1, "data", files=files))
 
-    found = _found(layout)["files of readings"]
+    found = {each.check: each for each in examine_home(settings.layout, settings, NOW)}["files of readings"]
 
-    assert (found.state, found.found) == ("warning", f"gone before they were read: {tmp_path / 'gone.csv'}")
+    gone = tmp_path / "landing" / "gone.csv"
+    assert (found.state, found.found) == ("warning", f"gone before they were read: {gone}")
 
 
 def test_quarantine_shares_and_times_ahead_of_the_clock_are_told(lakehouse: Lakehouse) -> None:

@@ -38,11 +38,22 @@ def status(home: Path | Home) -> Fields:
     except NotPublished:
         found["streams"] = [_unpublished(layout, name) for name in _known_streams(layout)]
     found["service"] = service_heartbeat(layout)
+    found["standing"] = standing_of(jobs)
     for stream in found["streams"]:
         stream["lag"] = _lag(jobs, stream["stream"])
         aside = read_set_aside(layout, stream["stream"])
         stream["set_aside"] = [{"batch": a.batch, "place": a.place, "error": a.error} for a in aside]
     return found
+
+
+def standing_of(jobs: Sequence[Fields]) -> list[Fields]:
+    """Return what the last ingest of each stream passed over, a sentence each: files, or a path without any."""
+    return [
+        {"stream": job["stream"], "what": sentence}
+        for job in jobs
+        if job["job"] == "ingest"
+        for sentence in job["figures"].get("standing", [])
+    ]
 
 
 def _lag(jobs: Sequence[Fields], stream: str) -> int | None:
@@ -98,6 +109,7 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields)
         "levels": _levels(connection, name),
         "schema_changes": _schema_changes(connection, name),
         "missing": _missing(connection, name),
+        "repeated_files": _repeated_files(connection, name),
         "manifests": _manifests(layout, name, fields["batch"]),
     }
 
@@ -159,6 +171,15 @@ def _missing(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]
         SELECT "column", missing, accepted, CASE WHEN last_with < last THEN last_with END AS last_with
         FROM columns WHERE missing > 0 ORDER BY "column"
         """,
+    )
+
+
+def _repeated_files(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:
+    """Return which files had the content of another one of late, newest first."""
+    return _rows(
+        connection,
+        "SELECT batch, unnest(repeated_files) AS file FROM ledger "
+        f"WHERE stream = {text(stream)} ORDER BY batch DESC LIMIT 5",
     )
 
 

@@ -102,7 +102,7 @@ class FileChunks:
     def _kinds(self) -> tuple[list[int], list[pa.Schema]]:
         """Which kind each readable file is, and the columns of each kind; lines are of one kind, without any."""
         if self._is_parquet:
-            return kinds_of(self._readable, self.stream.source.endpoint)
+            return kinds_of(self._readable, self.stream.source)
         return [0] * len(self._readable), []
 
     @property
@@ -125,7 +125,7 @@ class FileChunks:
 
     def _of_rows(self, file: LandedFile, kind: int, schema: pa.Schema, room: _Room) -> list[Chunk]:
         """Return the chunks of a Parquet file; one faulty line if it cannot be read to its end."""
-        found, read = list[Chunk](), numbered_rows(file.path, schema, self.stream.source.endpoint)
+        found, read = list[Chunk](), numbered_rows(file.path, schema, self.stream.source)
         while True:
             try:
                 numbers, rows = next(read, (None, None))

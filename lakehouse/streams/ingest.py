@@ -224,6 +224,7 @@ def _ledger_row(records: BatchRecords, stats: BatchStats) -> dict[str, Any]:
         "lateness": list(stats.lateness.bins),
         "max_lateness_us": stats.lateness.max_us,
         "schema_changes": [*manifest.schema_changes, *overlooked(records, stats)],
+        "repeated_files": [str(each) for each in manifest.repeats],
         "lost": {f"{each.topic}/{each.partition}": each.count for each in lost},
     }
 
@@ -266,7 +267,14 @@ class BufferedBatch:
         file = F.xxhash64("source_file").alias("file")
         missing = (is_missing(stream, name).alias(f"missing_{name}") for name in stream.all_columns)
         is_record = (F.col("source_item") == 0).alias("is_record")
-        named: list[Any] = ["row_id", "reason", "event_us", file, *places, *([_HASH] if stream.identity else [])]
+        named: list[Any] = [
+            "row_id",
+            "reason",
+            "event_us",
+            file,
+            *places,
+            *([_HASH] if stream.identity else []),
+        ]
         return rows.select(*named, is_record, *missing).toArrow()
 
     @cached_property

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.durations import format_duration
+from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.corrections import RETENTION, Correction, known_from, raw_from, read_corrections
@@ -132,7 +133,7 @@ def drop_old_files(layout: Home, stream: Stream, streams: Iterable[Stream]) -> i
 
 
 def _named(stream: Stream) -> set[str]:
-    return {path for path, _ in matching(stream.source)}
+    return {located(stream.source.path, name) for name, _ in matching(stream.source)}
 
 
 def _needed(layout: Home, stream: Stream) -> set[str]:
@@ -145,7 +146,7 @@ def _needed(layout: Home, stream: Stream) -> set[str]:
     store = ManifestStore(layout.manifests(stream.name))
     read = store.read_as_they_are(found, read_extent(layout, stream.name).batch)
     read -= partly_read(layout, stream)
-    return {path for path, seen in found if path not in read or seen.mtime_ns > oldest}
+    return {located(source.path, name) for name, seen in found if name not in read or seen.mtime_ns > oldest}
 
 
 def _is_deleted(path: str, endpoint: str | None) -> bool:

@@ -17,15 +17,18 @@ from pyspark.sql import functions as F
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.declare.columns import sql_type
+from lakehouse.declare.landing import name_in_landing
 from lakehouse.declare.problems import Permanent
-from lakehouse.declare.stream import Stream
-from lakehouse.home.corrections import RETRACT, Correction
+from lakehouse.declare.store_address import is_remote
+from lakehouse.declare.stream import Source, Stream
+from lakehouse.home.corrections import RETRACT, Correction, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.rollup_table import read_marker
 from lakehouse.spark import tables
 from lakehouse.streams import corrections, rollup
 from lakehouse.streams.rebuild import check_range, widened
+from lakehouse.streams.sources.manifest import Repeat
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import SCHEME
 
@@ -56,10 +59,7 @@ class Wrong:
 
     def _parts(self, stream: Stream) -> Iterator[str]:
         if self.file is not None:
-            # A partition of a topic, kafka:<topic>/<partition>, is no path.
-            is_topic = self.file.startswith(SCHEME)
-            path = self.file if is_topic else str(Path(self.file).expanduser().absolute())
-            yield f"source_file = {_quoted(path)}"
+            yield of_file(self._name(stream.source, self.file))
         for name, value in self.where.items():
             if name not in stream.all_columns:
                 known = ", ".join(stream.all_columns)
@@ -69,6 +69,31 @@ class Wrong:
             yield f"event_us >= {self.from_us}"
         if self.to_us is not None:
             yield f"event_us < {self.to_us}"
+
+    @staticmethod
+    def _name(source: Source, file: str) -> str:
+        """Return the name by which raw knows a file that is given by path, URL or name.
+
+        A partition of a topic, kafka:<topic>/<partition>, is no path.
+        """
+        if file.startswith(SCHEME) or is_remote(file):
+            return name_in_landing(source.path, file)
+        path = str(Path(file).expanduser().absolute())
+        name = name_in_landing(source.path, path)
+        return file if name == path and not file.startswith(("/", "~")) else name
+
+
+def of_file(name: str) -> str:
+    """Return the condition of the rows of a file, by its name below the landing folder."""
+    return f"source_file = {_quoted(name)}"
+
+
+def is_retracted(layout: Home, stream: str, repeat: Repeat) -> bool:
+    """Whether all rows of the file that was read have been retracted since."""
+    return any(
+        each.kind == RETRACT and each.condition == of_file(repeat.read_as) and each.through >= repeat.batch
+        for each in read_corrections(layout, stream)
+    )
 
 
 def retract(

@@ -10,7 +10,7 @@ CREATE TABLE {table} (
     stream VARCHAR, batch BIGINT, kind VARCHAR, files INTEGER, records BIGINT, received BIGINT, requeued BIGINT,
     accepted BIGINT, quarantined BIGINT, duplicates BIGINT, reasons MAP(VARCHAR, BIGINT), missing MAP(VARCHAR, BIGINT),
     min_event_us BIGINT, max_event_us BIGINT, newest_us BIGINT, late BIGINT, lateness BIGINT[], max_lateness_us BIGINT,
-    schema_changes VARCHAR[], lost MAP(VARCHAR, BIGINT), committed_at TIMESTAMPTZ
+    schema_changes VARCHAR[], repeated_files VARCHAR[], lost MAP(VARCHAR, BIGINT), committed_at TIMESTAMPTZ
 );
 COMMENT ON TABLE {table} IS 'One row per ingest batch of a stream.';
 COMMENT ON COLUMN {table}.stream IS 'Stream.';
@@ -31,6 +31,7 @@ COMMENT ON COLUMN {table}.newest_us IS 'Newest event time accepted up to and inc
 COMMENT ON COLUMN {table}.late IS 'Rows behind the newest event time when they came.';
 COMMENT ON COLUMN {table}.lateness IS 'Late rows per bin; bin i from 0 holds [2^i, 2^(i+1)) milliseconds.';
 COMMENT ON COLUMN {table}.max_lateness_us IS 'Lateness of the latest row, microseconds.';
+COMMENT ON COLUMN {table}.repeated_files IS 'Files that were not read, as their content was read under another name, one text each.';
 COMMENT ON COLUMN {table}.schema_changes IS 'Columns that its files gained, lost or retyped, and names that were changed, one text each.';
 COMMENT ON COLUMN {table}.lost IS 'Messages that were deleted before they were read, per topic/partition; at most so many.';
 COMMENT ON COLUMN {table}.committed_at IS 'When the batch was committed.';

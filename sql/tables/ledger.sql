@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     lateness ARRAY<BIGINT> COMMENT 'late rows per power of two of milliseconds: bin i holds 2^i to 2^(i+1) ms, bin 0 also less',
     max_lateness_us BIGINT COMMENT 'the latest of them, microseconds',
     schema_changes ARRAY<STRING> COMMENT 'columns that its files gained, lost or retyped, against the files before, and names that were changed',
+    repeated_files ARRAY<STRING> COMMENT 'files that were not read, as their content was read under another name',
     lost MAP<STRING, BIGINT> COMMENT 'of kind lost: offsets that the broker no longer had, per topic/partition; at most so many messages',
     committed_at TIMESTAMP COMMENT 'when the batch was finished'
 ) USING DELTA

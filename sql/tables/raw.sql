@@ -4,7 +4,7 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     event_us BIGINT COMMENT 'when it happened: microseconds since the epoch, UTC',
     arrival_us BIGINT COMMENT 'when it was received, microseconds since the epoch, UTC; null where the source does not tell',
     {columns}
-    source_file STRING COMMENT 'the file it came in, or kafka:<topic>/<partition>',
+    source_file STRING COMMENT 'the file it came in, by its name below the landing folder, or kafka:<topic>/<partition>',
     source_line BIGINT COMMENT 'the line in that file, from 1, or the offset',
     source_item INT COMMENT 'its place in the exploded list of that line, 0 where a line is one row',
     record_hash BINARY COMMENT 'MD5 of the record, for streams that identify a record by its bytes; null elsewhere',

@@ -129,7 +129,13 @@ PRINTED: dict[str, dict[str, set[str]]] = {
     },
     "small_batch": {"small_batch": {"all_s_at_0", "cpu_s_at_0", "publish_s_at_20000", "nodes_at_20000"}},
     "sources": {
-        "manifests": {"first_s_at_10", "next_s_at_10", "stream_s_at_10", "fold_s_at_10"},
+        "manifests": {
+            "first_s_at_10",
+            "next_s_at_10",
+            "stream_s_at_10",
+            "fold_s_at_10",
+            "digest_cpu_s_per_gb",
+        },
         "listing": {"all_requests_at_2000", "next_requests_at_20000", "all_s_at_20000", "next_s_at_20000"},
     },
     "start": {"start": {"archive_s", "without_s", "speedup"}},

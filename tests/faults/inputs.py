@@ -77,7 +77,7 @@ def _wrong_with(spark: SparkSession, settings: Settings, name: str, inputs: int)
         for table in ("raw", "quarantine")
     }
     placed = counts["accepted"] + counts["quarantined"] + counts["duplicates"]
-    good = sum("/good." in path for path in files["raw"])
+    good = sum(path.startswith("good.") for path in files["raw"])
     rules = {
         f"{counts['files']} of {inputs} files were taken in": counts["files"] == inputs,
         f"{counts['received']} came in, {placed} are accounted for": counts["received"] == placed,

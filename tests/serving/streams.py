@@ -190,7 +190,9 @@ def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path, committed
                 max(event_us) AS max_event_us,
                 max(max(event_us)) OVER (ORDER BY batch) AS newest_us, 3 AS late, [1, 1, 1] AS lateness,
                 7500 AS max_lateness_us,
-                ['b.ndjson: gained volts'] AS schema_changes, MAP {{'t/0': 40, 't/1': 2}} AS lost,
+                ['b.ndjson: gained volts'] AS schema_changes,
+                ['b.ndjson has the content of a.ndjson read in batch 1; not read again']
+                AS repeated_files, MAP {{'t/0': 40, 't/1': 2}} AS lost,
                 {committed_at} AS committed_at
             FROM rows_of_stream GROUP BY batch
         ) TO '{folder}/part-0.parquet' (FORMAT parquet)

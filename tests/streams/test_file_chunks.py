@@ -19,6 +19,7 @@ import pytest
 
 from jobs import build_rollups
 from lakehouse.declare.settings import load_settings
+from lakehouse.declare.stream import Source
 from lakehouse.spark.session import LazySession
 from lakehouse.streams import file_chunks, ingest, small_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
@@ -280,9 +281,11 @@ def test_wide_rows_of_parquet_are_decoded_fewer_at_a_time(
     pq.write_table(texts, tmp_path / "a")
     monkeypatch.setattr(parquet_rows, "_ROWS", 10)
 
+    source = Source.model_validate({"path": f"{tmp_path}/*", "format": "parquet"})
+
     def sizes(most: int) -> list[int]:
         monkeypatch.setattr(parquet_rows, "_BYTES_AT_ONCE", most)
-        found = list(parquet_rows.numbered_rows(str(tmp_path / "a"), texts.schema, None))
+        found = list(parquet_rows.numbered_rows("a", texts.schema, source))
         assert pa.Table.from_batches([rows for _, rows in found]) == texts
         assert [n for numbers, _ in found for n in numbers.to_pylist()] == list(range(1, 101))
         return [rows.num_rows for _, rows in found]

@@ -26,6 +26,14 @@ def print_status(found: Facts) -> None:
         print_table(
             ("stream", "column", "rows", "share", "note"), missing, title="accepted rows without a value"
         )
+    if repeats := [
+        (s["stream"], r["batch"], r["file"]) for s in streams for r in s.get("repeated_files", [])
+    ]:
+        print_table(
+            ("stream", "batch", "file"), repeats, title="files met again under another name, latest first"
+        )
+    if standing := [(each["stream"], each["what"]) for each in found["standing"]]:
+        print_table(("stream", "what"), standing, title="not read by the last run, until this is resolved")
     if lost := [(stream["stream"], stream["lost"]) for stream in streams if stream.get("lost")]:
         print_table(("stream", "messages"), lost, title="deleted before they were read")
     if aside := [(s["stream"], *a.values()) for s in streams for a in s["set_aside"]]:

@@ -321,4 +321,5 @@ def _show_ledger(
 
 
 _LEDGER = """batch, kind, files, records, received, requeued, accepted, quarantined, duplicates, reasons, missing,
-    min_event_us, max_event_us, newest_us, late, lateness, max_lateness_us, schema_changes, lost, committed_at"""
+    min_event_us, max_event_us, newest_us, late, lateness, max_lateness_us, schema_changes,
+    repeated_files, lost, committed_at"""

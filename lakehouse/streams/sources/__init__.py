@@ -1,6 +1,7 @@
 """From files and topics to typed rows.
 
 files.py     the new, complete files; manifests that fix the contents of each ingest batch
+folded_manifests.py  manifests of long finished batches, in one file
 landed_content.py  the bytes of a landed file, wherever it is; object_store.py: on S3 (no pyspark)
 listing.py   finding new files without listing a store from its beginning; key_pattern.py: the keys that a path names
 kafka.py     the topics and offsets of a broker

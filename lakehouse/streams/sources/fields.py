@@ -18,6 +18,8 @@ from pyspark.sql.types import StructType
 
 from lakehouse.declare.columns import Column as StreamColumn
 from lakehouse.declare.columns import is_message_field, sql_type
+from lakehouse.declare.landing import landing_folder
+from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Stream, Unpivot
 from lakehouse.spark.ddl import schema_of
 from lakehouse.streams.sources.avro import with_avro_text
@@ -128,15 +130,20 @@ def with_fields(lines: DataFrame, stream: Stream, layouts: tuple[Layout, ...]) -
     else:
         cut = _from_delimited(text, stream, wanted, layouts)
     add_fields = with_envelope_fields if stream.source.kind == "mqtt" else with_message_fields
-    cut = _with_file_fields(add_fields(cut, wanted.of_messages), wanted.of_files)
+    cut = _with_file_fields(
+        add_fields(cut, wanted.of_messages), wanted.of_files, landing_folder(stream.source.path)
+    )
     return cut.withColumn("f", _as_flow(F.col("f"))) if stream.source.shape == "flow" else cut
 
 
-def _with_file_fields(cut: DataFrame, patterns: Mapping[str, str]) -> DataFrame:
+def _with_file_fields(cut: DataFrame, patterns: Mapping[str, str], folder: str) -> DataFrame:
     """Add to the fields ``f`` those that the file's path tells."""
     if not patterns:
         return cut
-    found = {name: F.trim(F.regexp_extract("source_file", pattern, 1)) for name, pattern in patterns.items()}
+    file = F.col("source_file")
+    is_whole = file.startswith("/") & F.lit(not is_remote(folder))
+    path = F.when(is_whole, file).otherwise(F.concat(F.lit(folder), file))
+    found = {name: F.trim(F.regexp_extract(path, pattern, 1)) for name, pattern in patterns.items()}
     texts = (F.when(text != "", text).alias(name) for name, text in found.items())
     return cut.withColumn("f", F.struct("f.*", *texts))
 

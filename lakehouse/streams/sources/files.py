@@ -18,12 +18,13 @@ from stat import S_ISREG
 
 import pyarrow.parquet
 
+from lakehouse.declare.landing import landing_folder, located
 from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source
 from lakehouse.home.envelope import Message
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources import object_store
-from lakehouse.streams.sources.landed_content import on_disk, opened_head, told
+from lakehouse.streams.sources.landed_content import digest, on_disk, opened_head, told
 from lakehouse.streams.sources.manifest import TEXT, Columns, LandedFile, Seen, json_columns
 from lakehouse.streams.sources.nfdump import field_names
 
@@ -49,23 +50,25 @@ Found = tuple[str, Seen]
 def matching(source: Source, after: str = "") -> Iterator[Found]:
     """Return the files that a source names, by path, without those whose names say that they are unfinished.
 
-    A name that is not UTF-8 is escaped, so that tables can hold it. ``after``: of a store, only keys behind this one.
+    Files are named as below the landing folder; a name that is not UTF-8 is escaped, so that tables can hold it.
+    ``after``: of a store, only keys behind this one.
 
     Raises:
         StoreUnavailable: when files are on a store that does not answer, or refuses.
     """
     if is_remote(source.path):
         objects = object_store.listed(source.path, source.endpoint, after)
-        yield from (each for each in objects if _is_finished(each[0]))
+        size = len(landing_folder(source.path))
+        yield from ((url[size:], known) for url, known in objects if _is_finished(url))
         return
     # Files may stay where they landed, so that each look meets them all: what is the same for a folder is done once.
-    folders: dict[str, str] = {}
+    folders, landing_in = dict[str, str](), landing_folder(source.path)
     for path in sorted(glob.glob(source.path, recursive=True)):
         folder, _, name = path.rpartition("/")
         if _is_finished(path) and (found := _regular(path)) is not None:
             if folder not in folders:
                 folders[folder] = os.path.join(os.path.abspath(path[: len(path) - len(name)]), "")
-            yield told(folders[folder] + name), found
+            yield told(folders[folder] + name).removeprefix(landing_in), found
 
 
 def _is_finished(path: str) -> bool:
@@ -96,24 +99,28 @@ def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:
         yield group
 
 
-def landed(path: str, known: Seen, source: Source) -> LandedFile:
+def landed(name: str, known: Seen, source: Source) -> LandedFile:
     """Return a file as a manifest holds it; one that cannot be read is marked so instead of raising.
+
+    A file of this machine is read once for its digest; stores tell theirs.
 
     Raises:
         StoreUnavailable, ObjectUnread: when a store does not answer, or does not give it now: that says nothing of it.
     """
     fields, unreadable = None, None
     columns: Columns = {}
+    path, content = located(source.path, name), known.digest
     try:
         if not source.follow_links and not is_remote(path):
             _require_inside(path, source)
         fields, columns = _fields(path, source)
+        content = content or digest(path)
     except (StoreUnavailable, ObjectUnread):
         raise
     except Exception as error:
         # Whatever a look at its beginning meets, a file stops no stream.
         unreadable = f"{type(error).__name__}: {error}"
-    return LandedFile(path, known.size, known.mtime_ns, fields, unreadable, columns)
+    return LandedFile(name, known.size, known.mtime_ns, fields, unreadable, columns, content)
 
 
 def all_landed(group: Sequence[Found], source: Source) -> tuple[LandedFile, ...]:
@@ -123,7 +130,7 @@ def all_landed(group: Sequence[Found], source: Source) -> tuple[LandedFile, ...]
         StoreUnavailable: when the store does not answer, or gives none of them.
     """
     if not is_remote(source.path):
-        return tuple(landed(path, known, source) for path, known in group)
+        return tuple(landed(name, known, source) for name, known in group)
 
     def looked(each: Found) -> LandedFile | ObjectUnread:
         try:
@@ -143,8 +150,7 @@ def all_landed(group: Sequence[Found], source: Source) -> tuple[LandedFile, ...]
 
 def _require_inside(path: str, source: Source) -> None:
     """Refuse a link to elsewhere: whoever may land files could have any file of this machine read."""
-    before_pattern = re.split(r"[*?\[]", source.path)[0]
-    folder = os.path.realpath(os.path.dirname(before_pattern))
+    folder = os.path.realpath(landing_folder(source.path))
     real = os.path.realpath(on_disk(path))
     if os.path.commonpath((folder, real)) != folder:
         raise ValueError(

@@ -7,6 +7,7 @@ Tables hold names in UTF-8: where the bytes of a name are none, its other bytes 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import zlib
@@ -23,6 +24,8 @@ _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 BLOCK_BYTES = 8 * 1024 * 1024
 # How much of a gzip member is looked at first: an empty one is shorter.
 _FIRST_BYTES = 64
+# Of a digest, so many hexadecimal digits are kept: files are not made to collide.
+_DIGITS = 32
 # Inflated pieces that are put together at most before they are looked at.
 _PIECES = 10_000
 _ZEROS = re.compile(rb"\x00*")
@@ -76,6 +79,16 @@ def seen(path: str, endpoint: str | None = None) -> Seen:
         return object_store.seen(path, endpoint)
     found = os.stat(on_disk(path))
     return Seen(found.st_size, found.st_mtime_ns)
+
+
+def digest(path: str, size: int | None = None) -> str:
+    """Return a digest of a file's first bytes, by default of all; raises as ``opened``. Cost: reads them once."""
+    found, left = hashlib.sha256(), size
+    with opened(path) as file:
+        while block := file.read(BLOCK_BYTES if left is None else min(left, BLOCK_BYTES)):
+            found.update(block)
+            left = None if left is None else left - len(block)
+    return found.hexdigest()[:_DIGITS]
 
 
 def delete(path: str, endpoint: str | None = None) -> None:

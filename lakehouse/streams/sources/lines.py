@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Source, Stream
 from lakehouse.streams.sources.file_reader import FileReader
 from lakehouse.streams.sources.landed_content import blocks
@@ -97,12 +98,12 @@ def _text_reader(layouts: tuple[Layout, ...], stream: Stream, without: Mapping[s
 
 
 def records_of(path: str, source: Source) -> Iterator[pa.RecordBatch]:
-    """Yield the numbered records of a file of any format but Parquet, without header and remarks.
+    """Yield the numbered records of a file of any format but Parquet, by its name, without header and remarks.
 
     Where the file cannot be read any further, as it is gone or its disk fails, one faulty record of number 0 says so.
     """
     try:
-        yield from _records(path, source)
+        yield from _records(located(source.path, path), source)
     except OSError as error:
         yield pa.record_batch([[0], [b""], [f"unreadable_file: {error}"]], schema=NUMBERED)
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from lakehouse.declare.landing import located
+from lakehouse.declare.store_address import address_of
 from lakehouse.declare.stream import Source
 from lakehouse.home.atomic_files import write_json
 from lakehouse.streams.sources.files import Found, matching
@@ -61,7 +63,10 @@ class Look:
         for path, seen in piece:
             self._is_passed = self._is_passed and seen.mtime_ns <= oldest
             if self._is_passed:
-                self._after = path.split("/", 3)[3] if self.source.key_order else ""
+                self._after = self._key_of(path) if self.source.key_order else ""
+
+    def _key_of(self, name: str) -> str:
+        return address_of(located(self.source.path, name)).key
 
     def note(self) -> None:
         """Let the next look begin where this one may: all that it saw is in manifests, or is to wait for a full one."""

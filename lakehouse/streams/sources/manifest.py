@@ -20,6 +20,8 @@ Partition = tuple[str, int]
 Layout = tuple[str, ...] | None
 # Kinds of batches that read nothing: the first was cut into batches behind it.
 SPLIT, SET_ASIDE = "split", "set_aside"
+# A batch makes one of these each; of other kinds are few, and they are never folded.
+KINDS = ("files", "kafka")
 Columns = dict[str, str]
 NULL = "null"
 # The type of a field of text; whatever its header has that is not plain to see comes behind it.
@@ -42,13 +44,16 @@ class Seen(NamedTuple):
 
     size: int
     mtime_ns: int
+    # Of the content, where a store tells one.
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LandedFile:
     """One file of a batch; ``fields`` are the names or the count of its columns, None where lines have none.
 
-    ``columns`` are the columns it was seen to have, each with its type where the file tells: a sample, to see changes.
+    ``path`` is its name below the landing folder. ``columns`` are the columns it was seen to have, each with its type
+    where the file tells: a sample, to see changes. ``digest`` is that of its content, empty where none is known.
     """
 
     path: str
@@ -57,6 +62,24 @@ class LandedFile:
     fields: tuple[str, ...] | None = None
     unreadable: str | None = None
     columns: Columns = field(default_factory=dict)
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A file whose content was read under another name; both are names below the landing folder.
+
+    Where rows have an identity it ``is_read``: its rows are duplicates.
+    """
+
+    file: LandedFile
+    read_as: str
+    batch: int
+    is_read: bool
+
+    def __str__(self) -> str:
+        does = "its rows are compared by identity" if self.is_read else "not read again"
+        return f"{self.file.path} has the content of {self.read_as} read in batch {self.batch}; {does}"
 
 
 @dataclass(frozen=True)
@@ -104,6 +127,7 @@ class Manifest:
     ranges: tuple[OffsetRange, ...] = field(default=())
     error: str = ""
     is_part: bool = False
+    repeats: tuple[Repeat, ...] = ()
     # When its files were listed, or its offsets fixed: by this machine's clock.
     listed_us: int = field(default_factory=lambda: time.time_ns() // 1000, compare=False)
 
@@ -126,7 +150,8 @@ class Manifest:
         files = tuple(_file(**each) for each in content["files"])
         reasons, changes = tuple(content["reasons"]), tuple(content["schema_changes"])
         ranges = tuple(OffsetRange(**each) for each in content["ranges"])
-        last = content["error"], content["is_part"], content["listed_us"]
+        repeats = tuple(Repeat(**each | {"file": _file(**each["file"])}) for each in content["repeats"])
+        last = content["error"], content["is_part"], repeats, content["listed_us"]
         return Manifest(content["batch"], content["kind"], files, reasons, changes, ranges, *last)
 
 
@@ -137,7 +162,7 @@ def layouts_of(files: tuple[LandedFile, ...]) -> tuple[Layout, ...]:
 
 def halves(manifest: Manifest) -> tuple[Manifest, ...]:
     """Return the two halves of a manifest's files or messages, numbered when they are added; none of a single one."""
-    part = replace(manifest, schema_changes=(), is_part=True)
+    part = replace(manifest, schema_changes=(), is_part=True, repeats=())
     files, ranges = manifest.files, [each for each in manifest.ranges if each.count]
     if len(files) > 1:
         middle = len(files) // 2
@@ -162,6 +187,18 @@ def furthest(ranges: Iterable[OffsetRange]) -> dict[Partition, OffsetRange]:
         if each.place not in found or each.end >= found[each.place].end:
             found[each.place] = each
     return found
+
+
+def known_files(manifest: Manifest) -> Iterator[LandedFile]:
+    """Yield the files that are not new: those of a manifest, and those that repeat one that was read."""
+    yield from manifest.files
+    yield from (each.file for each in manifest.repeats)
+
+
+def read_files(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Yield the digest and name of each file that a batch reads."""
+    if manifest.kind in KINDS:
+        yield from ((f.digest, f.path) for f in manifest.files if f.digest and f.unreadable is None)
 
 
 def manifest_file(folder: Path, batch: int) -> Path:

@@ -14,66 +14,61 @@ an index, and nothing is held in memory.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
+from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Source
 from lakehouse.home.atomic_files import read_once
 from lakehouse.home.control.copies import drop
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.damaged import naming
-from lakehouse.home.folded_file import RECENT, FoldedFile
+from lakehouse.home.folded_file import RECENT
 from lakehouse.home.seal import is_shared, write_sealed
+from lakehouse.streams.sources.compared_files import SAME, ComparedFiles, sentence
 from lakehouse.streams.sources.files import Found, all_landed, groups, landed
+from lakehouse.streams.sources.folded_manifests import FoldedManifests
 from lakehouse.streams.sources.landed_content import seen
 from lakehouse.streams.sources.listing import Look
 from lakehouse.streams.sources.manifest import (
+    KINDS,
     SET_ASIDE,
-    Columns,
     LandedFile,
     Manifest,
     ManifestOlder,
     OffsetRange,
     Partition,
+    Repeat,
     furthest,
+    known_files,
     manifest_file,
     ranges_of,
+    read_files,
     schema_changes,
 )
 
 _LISTINGS = 3
-# A batch makes one of these each; of other kinds are few, and they stay as they are.
-_KINDS = ("files", "kafka")
-_TABLES = """
-CREATE TABLE IF NOT EXISTS files (
-    path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, unreadable TEXT, shape INTEGER
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS shapes (shape INTEGER PRIMARY KEY, fields TEXT, columns TEXT, UNIQUE (fields, columns));
-CREATE TABLE IF NOT EXISTS ranges (
-    topic TEXT, partition INTEGER, first INTEGER, behind INTEGER, topic_id TEXT, PRIMARY KEY (topic, partition)
-);
-CREATE TABLE IF NOT EXISTS folded (only_row INTEGER PRIMARY KEY, through INTEGER, columns TEXT);
-"""
-_FILES = "FROM files NATURAL JOIN shapes WHERE path IN (SELECT value FROM json_each(?))"
 
 
 class ManifestStore:
     """The manifests of one stream, and the files that are in none of them yet.
 
-    ``manifests`` are those that are not folded. ``changed_files`` are files that no longer have the size of when their
-    batch was fixed, as the last look for new files saw them: their new content is not read. Adding, giving up and
-    folding are for the one who holds the lease of the stream's raw table.
+    ``manifests`` are those that are not folded. ``matched`` is how many files the last look for new ones saw, and
+    ``changed_files`` are sentences about those of them that have other content than when they were read: it is not
+    read. Adding, giving up and folding are for the one who holds the lease of the stream's raw table.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.folded = _FoldedManifests(folder)
+        self.folded = FoldedManifests(folder)
         self._look: Look | None = None
+        self._compared = ComparedFiles(folder)
+        self.matched = 0
         self.changed_files: list[str] = []
         self._load()
 
@@ -83,7 +78,13 @@ class ManifestStore:
         self._through = self.folded.through()
         self.manifests = [manifest for manifest in found if not self._is_folded(manifest)]
         self._left = [manifest for manifest in found if self._is_folded(manifest)]
-        self._files = {file.path: file for manifest in self.manifests for file in manifest.files}
+        self._note_files()
+
+    def _note_files(self) -> None:
+        self._files = {file.path: file for manifest in self.manifests for file in known_files(manifest)}
+        self._by_digest = dict[str, list[tuple[str, int]]]()
+        for manifest in self.manifests:
+            self._note_read(manifest)
 
     @property
     def last_batch(self) -> int:
@@ -114,11 +115,11 @@ class ManifestStore:
         """Return complete files matching the source that no manifest holds, by path."""
         newest = time.time_ns() - source.settle * 1000
         new: list[Found] = []
-        self._look, self.changed_files = Look(self.folder, source), []
+        self._look, self.changed_files, self.matched = Look(self.folder, source), [], 0
         for found in self._look.pieces():
-            known = self._sizes(found)
+            known, self.matched = self._seen(found), self.matched + len(found)
             new += [(path, file) for path, file in found if path not in known and file.mtime_ns <= newest]
-            self.changed_files += _changed(found, known)
+            self.changed_files += self._changed(found, known, source)
         return new
 
     def read_as_they_are(self, found: Iterable[Found], finished: int) -> set[str]:
@@ -126,19 +127,46 @@ class ManifestStore:
         known = dict(found)
         unread = (*self.behind(finished), *self.set_aside)
         waiting = {file.path for manifest in unread for file in manifest.files}
-        read = {file.path for file in self.files_of(known) if known[file.path] == (file.size, file.mtime_ns)}
+        read = {file.path for file in self.files_of(known) if known[file.path][:2] == _size_and_time(file)}
         return read - waiting
 
-    def add_files(self, source: Source) -> int:
-        """Write manifests for all new files, cut at the source's batch limits; return how many files."""
+    def add_files(
+        self, source: Source, is_repeat: Callable[[Repeat], bool] | None = None, is_compared: bool = False
+    ) -> int:
+        """Write manifests for all new files, cut at the source's batch limits; return how many are to be read.
+
+        A file with the content of one that was read is not read where ``is_repeat`` says that it would give the same
+        rows, and that these are kept. Where rows are compared by identity it is read, and told of all the same.
+        """
         found, count = self.new_files(source), 0
         for group in groups(found, source):
-            if files := all_landed(group, source):
-                self._add(Manifest(self.last_batch + 1, "files", files, (), self._changes(files)))
-            count += len(files)
+            if not (files := all_landed(group, source)):
+                continue
+            repeats = self._repeats(files, is_repeat, is_compared) if is_repeat else ()
+            unread = {each.file.path for each in repeats if not each.is_read}
+            new = tuple(file for file in files if file.path not in unread)
+            self._add(Manifest(self.last_batch + 1, "files", new, (), self._changes(new), repeats=repeats))
+            count += len(new)
         if self._look:
             self._look.note()
         return count
+
+    def _repeats(
+        self, files: Sequence[LandedFile], is_repeat: Callable[[Repeat], bool], is_compared: bool
+    ) -> tuple[Repeat, ...]:
+        """Return those files whose content was read under another name, or is in a file before them."""
+        folded, repeats = self.folded.read_as(file.digest for file in files), list[Repeat]()
+        own = dict[str, list[tuple[str, int]]]()
+        for file in files:
+            if not file.digest or not file.size or file.unreadable is not None:
+                continue
+            read = (each.get(file.digest, ()) for each in (self._by_digest, folded, own))
+            same = (Repeat(file, *one, is_compared) for one in chain(*read))
+            if repeat := next(filter(is_repeat, same), None):
+                repeats.append(repeat)
+            else:
+                own.setdefault(file.digest, []).append((file.path, self.last_batch + 1))
+        return tuple(repeats)
 
     def add_requeue(self, reasons: tuple[str, ...]) -> Manifest:
         """Write the manifest of a batch that takes quarantined records of these reasons through again."""
@@ -200,7 +228,7 @@ class ManifestStore:
         while self.last_batch > batch:
             drop(manifest_file(self.folder, self.manifests.pop().batch))
         self.manifests = [manifest for manifest in self.manifests if manifest.batch < batch]
-        self._files = {file.path: file for manifest in self.manifests for file in manifest.files}
+        self._note_files()
 
     def fold(self, finished: int) -> int:
         """Fold the manifests of finished batches but for recent ones; return how many.
@@ -221,13 +249,23 @@ class ManifestStore:
         return sum(self._is_folded(manifest) for manifest in old)
 
     def _is_folded(self, manifest: Manifest) -> bool:
-        return manifest.batch <= self._through and manifest.kind in _KINDS
+        return manifest.batch <= self._through and manifest.kind in KINDS
 
-    def _sizes(self, found: Iterable[Found]) -> dict[str, int]:
-        """Return how large files were when their batch was fixed, of those of which it was."""
+    def _seen(self, found: Iterable[Found]) -> dict[str, tuple[int, int]]:
+        """Return the size and time of files when their batch was fixed, of those of which it was."""
         paths = [path for path, _ in found]
-        own = {path: self._files[path].size for path in paths if path in self._files}
-        return self.folded.sizes(path for path in paths if path not in own) | own
+        own = {path: _size_and_time(self._files[path]) for path in paths if path in self._files}
+        return self.folded.seen(path for path in paths if path not in own) | own
+
+    def _changed(
+        self, found: Iterable[Found], known: Mapping[str, tuple[int, int]], source: Source
+    ) -> list[str]:
+        """Return what is to be said of files that have other content than when their batch was fixed."""
+        now = {path: file for path, file in found if known.get(path, file[:2]) != file[:2]}
+        read = sorted(self.files_of(now), key=lambda file: file.path)
+        touched = [(file, now[file.path]) for file in read]
+        states = self._compared.states(touched, source)
+        return [sentence(*each, state) for each, state in zip(touched, states, strict=True) if state != SAME]
 
     def _changes(self, files: tuple[LandedFile, ...]) -> tuple[str, ...]:
         """What columns the files gained, lost or retyped, each against the file before it."""
@@ -246,21 +284,26 @@ class ManifestStore:
         # A writer that was paused must not put its manifest in place of one that its successor wrote meanwhile.
         self._write(manifest, is_new=is_new and is_shared(self.folder))
         self.manifests.append(manifest)
-        self._files |= {file.path: file for file in manifest.files}
+        self._files |= {file.path: file for file in known_files(manifest)}
+        self._note_read(manifest)
         crash_point("ingest.manifest-written")
+
+    def _note_read(self, manifest: Manifest) -> None:
+        for digest, path in read_files(manifest):
+            self._by_digest.setdefault(digest, []).append((path, manifest.batch))
 
     def _write(self, manifest: Manifest, *, is_new: bool = False) -> None:
         write_sealed(manifest_file(self.folder, manifest.batch), manifest.to_json(), is_new=is_new)
 
 
-def _changed(found: Iterable[Found], known: Mapping[str, int]) -> list[str]:
-    return [path for path, file in found if known.get(path, file.size) != file.size]
+def _size_and_time(file: LandedFile) -> tuple[int, int]:
+    return file.size, file.mtime_ns
 
 
 def _as_it_is(file: LandedFile, source: Source) -> LandedFile:
     """Return a file as it is now, as it was where it is gone: it is found to be so when it is read."""
     try:
-        return landed(file.path, seen(file.path, source.endpoint), source)
+        return landed(file.path, seen(located(source.path, file.path), source.endpoint), source)
     except FileNotFoundError:
         return file
 
@@ -299,69 +342,3 @@ def _manifest(path: Path) -> Manifest:
             return Manifest.from_json(path.read_text("utf-8"))
         except ManifestOlder as error:
             raise ManifestOlder(f"{path}: {error}") from None
-
-
-class _FoldedManifests:
-    """The folded manifests of one stream; none where there is no such file."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = FoldedFile(folder, _TABLES, "without it files would be read twice")
-        self._ask, self._opened = self._file.ask, self._file.opened
-
-    def through(self) -> int:
-        """Return up to which batch manifests are folded, 0 for none."""
-        return max((batch for (batch,) in self._ask("SELECT through FROM folded")), default=0)
-
-    def sizes(self, paths: Iterable[str]) -> dict[str, int]:
-        """Return how large files were when they were read, of those of these paths that were."""
-        return dict(self._ask(f"SELECT path, size {_FILES}", json.dumps(list(paths))))
-
-    def files(self, paths: Iterable[str]) -> list[LandedFile]:
-        """Return the files of these paths that were read."""
-        found = self._ask(
-            f"SELECT path, size, mtime_ns, fields, unreadable, columns {_FILES}", json.dumps(list(paths))
-        )
-        return [
-            LandedFile(path, size, mtime, _fields(fields), unreadable, json.loads(columns))
-            for path, size, mtime, fields, unreadable, columns in found
-        ]
-
-    def columns(self) -> tuple[Columns, set[str]]:
-        """Return the columns of the last file that had some, and the names of all that any file had."""
-        last: Columns = next((json.loads(text) for (text,) in self._ask("SELECT columns FROM folded")), {})
-        seen = self._ask("SELECT DISTINCT key FROM shapes, json_each(shapes.columns)")
-        return last, {name for (name,) in seen}
-
-    def ranges(self) -> dict[Partition, OffsetRange]:
-        """Return the furthest range of each partition."""
-        found = self._ask("SELECT topic, partition, first, behind, topic_id FROM ranges")
-        return {each.place: each for each in (OffsetRange(*row) for row in found)}
-
-    def take(self, manifests: Sequence[Manifest]) -> None:
-        """Take in the manifests that follow those taken before, whole or not at all."""
-        files = [file for manifest in manifests for file in manifest.files]
-        last = next((file.columns for file in reversed(files) if file.columns), self.columns()[0])
-        with self._opened() as database, database:
-            shapes = {_shape(file) for file in files}
-            database.executemany("INSERT OR IGNORE INTO shapes (fields, columns) VALUES (?, ?)", shapes)
-            database.executemany(
-                "INSERT OR REPLACE INTO files SELECT ?, ?, ?, ?, shape FROM shapes WHERE fields = ? AND columns = ?",
-                ((f.path, f.size, f.mtime_ns, f.unreadable, *_shape(f)) for f in files),
-            )
-            ranges = furthest([*self.ranges().values(), *ranges_of(manifests)]).values()
-            database.executemany(
-                "INSERT OR REPLACE INTO ranges VALUES (?, ?, ?, ?, ?)",
-                ((r.topic, r.partition, r.start, r.end, r.topic_id) for r in ranges),
-            )
-            database.execute(
-                "INSERT OR REPLACE INTO folded VALUES (1, ?, ?)", (manifests[-1].batch, json.dumps(last))
-            )
-
-
-def _shape(file: LandedFile) -> tuple[str, str]:
-    return json.dumps(file.fields), json.dumps(file.columns)
-
-
-def _fields(text: str) -> tuple[str, ...] | None:
-    fields = json.loads(text)
-    return None if fields is None else tuple(fields)

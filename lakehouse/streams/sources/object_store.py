@@ -16,6 +16,7 @@ from lakehouse.streams.sources.manifest import Seen
 HEAD_BYTES = 64 * 1024
 # The most that a store tells at once.
 _PAGE_KEYS = 1000
+_OF_CONTENT = re.compile(r"[0-9a-f]{32}(-[0-9]+)?")
 _OF_TASK = re.compile(rf"{re.escape(StoreUnavailable.__module__)}\.StoreUnavailable: (.*)")
 
 
@@ -62,4 +63,10 @@ def delete(url: str, endpoint: str | None) -> None:
 
 
 def _seen(head: Head) -> Seen:
-    return Seen(head.size, head.uploaded_ns)
+    return Seen(head.size, head.uploaded_ns, _digest(head.tag))
+
+
+def _digest(tag: str) -> str:
+    """Return a tag that is made of the content, as an MD5 of it or of its parts is; none of others."""
+    found = tag.strip('"')
+    return found if _OF_CONTENT.fullmatch(found) else ""

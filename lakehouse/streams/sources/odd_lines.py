@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from lakehouse.declare.columns import Column, sql_type
 from lakehouse.declare.durations import format_duration
+from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap, no_items
 from lakehouse.streams.sources.manifest import Layout
@@ -128,7 +129,8 @@ class _Reader:
         is_csv = self.stream.source.format == "csv"
         items = self._delimited(text, line) if is_csv else [self._json(text)]
         columns = self.wanted.fields.items()
-        told = {name: column.from_file(line["source_file"]) for name, column in columns if column.file}
+        path = located(self.stream.source.path, line["source_file"])
+        told = {name: column.from_file(path) for name, column in columns if column.file}
         return [
             {name: None if text in self.nulls else text for name, text in (item | told).items()}
             for item in items

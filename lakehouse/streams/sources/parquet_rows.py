@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lakehouse.declare.landing import located
 from lakehouse.declare.store_address import is_remote
-from lakehouse.declare.stream import Stream
+from lakehouse.declare.stream import Source, Stream
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources.file_reader import FileReader
 from lakehouse.streams.sources.landed_content import opened, opened_head
@@ -50,7 +51,7 @@ def parquet_reader(
 
     A line is a row's number; a file that is gone or damaged by now is one faulty line.
     """
-    kinds, schemas = kinds_of(files, stream.source.endpoint)
+    kinds, schemas = kinds_of(files, stream.source)
     return kinds, reader_of(schemas, stream, without)
 
 
@@ -67,13 +68,13 @@ def reader_of(schemas: Sequence[pa.Schema], stream: Stream, without: Mapping[str
     return FileReader(read, columns, stream, computed)
 
 
-def kinds_of(files: Sequence[LandedFile], endpoint: str | None) -> tuple[list[int], list[pa.Schema]]:
+def kinds_of(files: Sequence[LandedFile], source: Source) -> tuple[list[int], list[pa.Schema]]:
     """Return which kind each file is, and the columns of each kind, as Spark reads them."""
     alike: dict[tuple[tuple[str, str], ...], list[LandedFile]] = {}
     for file in files:
         alike.setdefault(tuple(sorted(file.columns.items())), []).append(file)
     kinds = {file.path: kind for kind, same in enumerate(alike.values()) for file in same}
-    return [kinds[file.path] for file in files], [_schema(same, endpoint) for same in alike.values()]
+    return [kinds[file.path] for file in files], [_schema(same, source) for same in alike.values()]
 
 
 def row_name(kind: int) -> str:
@@ -81,9 +82,7 @@ def row_name(kind: int) -> str:
     return f"row{kind}"
 
 
-def numbered_rows(
-    path: str, schema: pa.Schema, endpoint: str | None
-) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+def numbered_rows(path: str, schema: pa.Schema, source: Source) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
     """Yield numbers and rows of a file as they are decoded, in the columns of a schema.
 
     Raises:
@@ -92,7 +91,7 @@ def numbered_rows(
     """
     with ExitStack() as kept:
         number = 1
-        decoded = _decoded(_content(kept, path, endpoint), schema, min(_ROWS, _ROWS_AT_ONCE))
+        decoded = _decoded(_content(kept, path, source), schema, min(_ROWS, _ROWS_AT_ONCE))
         for rows in _gathered(decoded):
             yield pa.array(np.arange(number, number + rows.num_rows)), rows
             number += rows.num_rows
@@ -127,10 +126,11 @@ def _as_json(row: Column) -> Column:
     return F.to_json(row, micros)
 
 
-def _schema(files: Sequence[LandedFile], endpoint: str | None) -> pa.Schema:
+def _schema(files: Sequence[LandedFile], source: Source) -> pa.Schema:
     """Return the columns that files have alike, as Spark reads them, from the first that can be read."""
     for file in files:
-        with suppress(OSError, pa.ArrowException), opened_head(file.path, endpoint) as content:
+        path = located(source.path, file.path)
+        with suppress(OSError, pa.ArrowException), opened_head(path, source.endpoint) as content:
             return _as_spark_reads(pq.ParquetFile(content))
     # None of them will be read, either.
     return pa.schema([("none", pa.int32())])
@@ -140,7 +140,7 @@ def _reader(
     schemas: Sequence[pa.Schema], stream: Stream, without: Mapping[str, LineSet]
 ) -> Callable[[str, int], Iterator[pa.Table]]:
     def read(path: str, kind: int) -> Iterator[pa.Table]:
-        for numbers, rows in _rows(path, schemas[kind], stream.source.endpoint):
+        for numbers, rows in _rows(path, schemas[kind], stream.source):
             if isinstance(rows, str):
                 yield pa.table({"source_line": numbers, "fault": pa.array([rows])})
                 continue
@@ -154,13 +154,11 @@ def _reader(
     return read
 
 
-def _rows(
-    path: str, schema: pa.Schema, endpoint: str | None
-) -> Iterator[tuple[pa.Array, pa.StructArray | str]]:
+def _rows(path: str, schema: pa.Schema, source: Source) -> Iterator[tuple[pa.Array, pa.StructArray | str]]:
     """Yield numbers and rows, or of a file that cannot be read number 0 and why."""
     with ExitStack() as kept:
         try:
-            content = _content(kept, path, endpoint)
+            content = _content(kept, path, source)
             for _ in _decoded(content, schema, _ROWS):
                 pass
         except Exception as error:
@@ -172,8 +170,9 @@ def _rows(
             number += rows.num_rows
 
 
-def _content(kept: ExitStack, path: str, endpoint: str | None) -> IO[bytes]:
-    content = kept.enter_context(opened(path, endpoint))
+def _content(kept: ExitStack, name: str, source: Source) -> IO[bytes]:
+    path = located(source.path, name)
+    content = kept.enter_context(opened(path, source.endpoint))
     if not is_remote(path):
         return content
     fetched = kept.enter_context(tempfile.TemporaryFile())  # noqa: SIM115

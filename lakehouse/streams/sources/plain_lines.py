@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap
 from lakehouse.streams.sources.manifest import Layout
@@ -78,7 +79,10 @@ def read_plain(lines: pa.RecordBatch, layout: Layout, stream: Stream, path: str 
     else:
         places, texts = _of_json(records, is_clean, wanted)
     for name in every.of_files:
-        texts[name] = pa.repeat(pa.scalar(every.fields[name].from_file(path), pa.string()), len(places))
+        texts[name] = pa.repeat(
+            pa.scalar(every.fields[name].from_file(located(stream.source.path, path)), pa.string()),
+            len(places),
+        )
     rows, is_good = typed({name: _known(text, stream) for name, text in texts.items()}, len(places), stream)
     # Of a line that is several rows all must be good.
     is_good &= ~np.isin(places, places[~is_good])
@@ -104,7 +108,9 @@ def read_plain_rows(rows: pa.RecordBatch, numbers: pa.Array, stream: Stream, pat
     texts: dict[str, pa.Array] = {}
     for name, column in every.fields.items():
         if column.file is not None:
-            texts[name] = pa.repeat(pa.scalar(column.from_file(path), pa.string()), count)
+            texts[name] = pa.repeat(
+                pa.scalar(column.from_file(located(stream.source.path, path)), pa.string()), count
+            )
         elif every.path(name) in rows.schema.names:
             texts[name] = rows.column(every.path(name))
             if pa.types.is_large_string(texts[name].type) and texts[name].nbytes < _LARGE:

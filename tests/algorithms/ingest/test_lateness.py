@@ -75,7 +75,9 @@ def by_definition(rows: list[tuple[int, int, int | None]], newest: int | None) -
 def lateness_of(rows: list[tuple[int, int, int | None]], newest: int | None) -> tuple[int, int, int | None]:
     arrived = np.array([(e, a) for e, _, a in rows if a is not None], np.int64).reshape(-1, 2)
     others = np.array([(e, f) for e, f, a in rows if a is None], np.int64).reshape(-1, 2)
-    found = measure_arrived(arrived[:, 0], arrived[:, 1], newest) + measure_files(*others.T, newest, {})
+    found = measure_arrived(arrived[:, 0], arrived[:, 1], newest) + measure_files(
+        others[:, 0], others[:, 1], newest, {}
+    )
     return found.late, found.max_us, found.newest_us
 
 

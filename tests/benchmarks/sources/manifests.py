@@ -7,6 +7,7 @@ its own records of what it has passed.
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.declare.settings import Settings
 from lakehouse.spark.session import started_session
+from lakehouse.streams.sources.landed_content import digest
 from lakehouse.streams.sources.manifest import LandedFile, Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 COUNTS, QUICK_COUNTS = (10, 8_640, 17_280), (10, 100)
 FILES, TURNS, QUICK_TURNS = 10, 5, 1
+BYTES, QUICK_BYTES = 256 * 1024 * 1024, 1024 * 1024
 COLUMNS = ("ts", "device", "temp", "humidity")
 FIRST = """
 import sys, time
@@ -39,7 +42,7 @@ print(time.perf_counter() - started)
 def figures(quick: bool) -> dict[str, Any]:
     """Return, by how many batches there were, seconds: ours in a new process, ours in a service, and the peer.
 
-    Ours folded or not, with the bytes on disk.
+    Ours folded or not, with the bytes on disk. And what the digest of a new file costs.
     """
     found: dict[str, Any] = {}
     for count in QUICK_COUNTS if quick else COUNTS:
@@ -57,7 +60,17 @@ def figures(quick: bool) -> dict[str, Any]:
             store.fold(store.last_batch)
             found[f"fold_s_at_{count}"] = round(time.perf_counter() - started, 3)
             found |= _told("folded_", folder, count, store.last_batch, turns)
-    return found
+    return found | {"digest_cpu_s_per_gb": _digest_s(QUICK_BYTES if quick else BYTES)}
+
+
+def _digest_s(size: int) -> float:
+    """Return the processor time that the digest of a new file takes, by the gigabyte."""
+    with tempfile.NamedTemporaryFile(prefix="tidemark-bench-") as file:
+        file.write(os.urandom(size))
+        file.flush()
+        started = time.process_time()
+        digest(file.name)
+        return round((time.process_time() - started) * 1e9 / size, 2)
 
 
 def _told(how: str, folder: Path, count: int, last: int, turns: int) -> dict[str, float]:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from lakehouse.declare.stream import Source
+from lakehouse.home.folded_file import RECENT
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
@@ -70,10 +72,115 @@ def test_file_of_another_size_than_when_it_was_read_is_told(tmp_path: Path) -> N
     store = ManifestStore(tmp_path / "landing")
     store.add_files(source(tmp_path))
 
-    (tmp_path / "a").write_text("x\n1\n2\n")
+    (tmp_path / "a").write_text("x\n2\n3\n")
 
     assert store.new_files(source(tmp_path)) == []
-    assert store.changed_files == [str(tmp_path / "a")]
+    assert store.changed_files == ["a changed after it was read, not read again; give it a new name"]
+
+
+def test_file_corrected_in_place_is_told_of_until_it_is_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x\n21.5\n")
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path))
+    told = list[list[str]]()
+
+    for content, time_s in (("x\n22.5\n", 7), ("x\n22.5\n", 7), ("x\n21.5\n", 8)):
+        (tmp_path / "a").write_text(content)
+        os.utime(tmp_path / "a", (time_s, time_s))
+        store.new_files(source(tmp_path))
+        told.append(store.changed_files)
+
+    sentence = "a changed after it was read, not read again; give it a new name"
+    assert told == [[sentence], [sentence], []]
+
+
+def test_file_that_only_grew_is_told_of_with_how_much(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x\n1\n")
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path))
+
+    (tmp_path / "a").write_text("x\n1\n2\n")
+    store.new_files(source(tmp_path))
+
+    assert store.changed_files == [
+        "a grew by 2 bytes after it was read; these are not read: give them a new name"
+    ]
+
+
+def test_files_restored_without_their_times_are_compared_once_and_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        (tmp_path / name).write_text(f"x\n{name}\n")
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path))
+    read = list[str]()
+
+    def watched(event: str, what: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(what[0], str) and Path(what[0]).parent == tmp_path:
+            read.append(Path(what[0]).name)
+
+    for name in "abc":
+        os.utime(tmp_path / name, (1, 1))
+    sys.addaudithook(watched)
+    for _ in range(3):
+        assert (store.new_files(source(tmp_path)), store.changed_files) == ([], [])
+
+    assert sorted(read) == list("abc")
+
+
+def test_a_landing_folder_that_is_moved_has_been_read(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    (before / "in" / "x").mkdir(parents=True)
+    (before / "in" / "x" / "1.csv").write_text("x\n1\n")
+    ManifestStore(before / "manifests").add_files(source(before, path=f"{before}/in/*/*.csv"))
+
+    before.rename(after)
+    store = ManifestStore(after / "manifests")
+
+    assert [file.path for file in store.manifests[0].files] == ["x/1.csv"]
+    assert store.new_files(source(after, path=f"{after}/in/*/*.csv")) == [] and store.changed_files == []
+
+
+@pytest.mark.parametrize("is_compared", [False, True])
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_a_file_met_again_under_another_name_is_told_of_and_read_only_to_be_compared(
+    tmp_path: Path, is_compared: bool, is_folded: bool
+) -> None:
+    (tmp_path / "log.csv").write_text("x\n1\n")
+    store = ManifestStore(tmp_path / "landing")
+
+    def add() -> int:
+        return store.add_files(source(tmp_path), lambda _: True, is_compared)
+
+    assert add() == 1
+    if is_folded:
+        for _ in range(RECENT):
+            store.add_ranges([()])
+        assert store.fold(store.last_batch) == 1
+
+    (tmp_path / "log.csv").rename(tmp_path / "log.csv.1")
+    (tmp_path / "log.csv").write_text("x\n2\n")
+    os.utime(tmp_path / "log.csv", (5, 5))
+    read = add()
+
+    [repeat] = store.manifests[-1].repeats
+    assert (repeat.file.path, repeat.read_as, repeat.batch, read) == ("log.csv.1", "log.csv", 1, is_compared)
+    assert str(repeat).startswith("log.csv.1 has the content of log.csv read in batch 1; ")
+    assert [file.path for file in store.manifests[-1].files] == ["log.csv.1"] * is_compared
+    assert add() == 0 and ManifestStore(store.folder).manifests == store.manifests
+
+
+def test_two_new_files_of_one_content_are_read_once(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text("x\n1\n" if name != "b" else "x\n2\n")
+    store = ManifestStore(tmp_path / "landing")
+
+    assert store.add_files(source(tmp_path), lambda _: True) == 2
+
+    assert [str(each) for each in store.manifests[0].repeats] == [
+        "c has the content of a read in batch 1; not read again"
+    ]
 
 
 def test_header_with_a_byte_order_mark_and_spaces_is_read_clean(tmp_path: Path) -> None:

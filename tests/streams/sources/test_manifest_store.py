@@ -47,7 +47,7 @@ def long_ago(folder: Path, store: ManifestStore) -> None:
 
 def shown(store: ManifestStore, source: Source, folder: Path) -> tuple[object, ...]:
     """What can be asked of a landing, whether its manifests are folded or not."""
-    paths = [str(path) for path in sorted(folder.glob("*.csv"))]
+    paths = [path.name for path in sorted(folder.glob("*.csv"))]
     files = sorted((each.path, each.size, each.fields, dict(each.columns)) for each in store.files_of(paths))
     new = [path for path, _ in store.new_files(source)]
     return (
@@ -124,7 +124,7 @@ def test_old_manifests_are_one_file_and_a_file_read_long_ago_is_not_read_again(t
     assert (left[0], len(left)) == ("00000003.json", RECENT + 1)
     for each in (store, ManifestStore(store.folder)):
         assert (each.add_files(source(tmp_path)), each.fold(each.last_batch)) == (0, 0)
-    assert [file.fields for file in store.files_of([str(tmp_path / "c.csv")])] == [("time", "temp")]
+    assert [file.fields for file in store.files_of(["c.csv"])] == [("time", "temp")]
 
 
 def test_columns_are_compared_with_those_of_files_long_ago(tmp_path: Path) -> None:

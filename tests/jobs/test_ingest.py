@@ -1,0 +1,147 @@
+"""What the ingest says of files that it does not read, and of a landing folder that gives it none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from jobs import ingest
+from lakehouse.declare.settings import load_settings
+from lakehouse.home.table_log import read_rows
+from tests.streams.test_small_batch import NoSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = "ts,device,temp\n" + "".join(f"2026-01-0{day}T00:00:00Z,a,1.0\n" for day in range(1, 9))
+DECLARED = """
+home = "var"
+[streams.readings]
+event_time = {{ column = "ts", unit = "iso" }}
+keys = ["device"]
+measures = ["temp"]
+levels = ["1d forever"]
+{options}
+[streams.readings.source]
+path = "{path}"
+format = "csv"
+settle = 0
+[streams.readings.columns]
+device = "string"
+ts = "string"
+temp = "double"
+{columns}
+"""
+
+
+def project(folder: Path, options: str = "", path: str = "landing/*.csv*", columns: str = "") -> Path:
+    (folder / "landing").mkdir(parents=True)
+    text = DECLARED.format(options=options, path=path, columns=columns)
+    (folder / "tidemark.toml").write_text(text)
+    return folder
+
+
+def run(folder: Path) -> dict[str, Any]:
+    settings = load_settings(folder / "tidemark.toml", None)
+    return ingest.run(settings, cast("SparkSession", NoSession(settings)), "readings")
+
+
+def ledger(folder: Path) -> list[dict[str, Any]]:
+    layout = load_settings(folder / "tidemark.toml", None).layout
+    return sorted(read_rows(layout.ledger("readings")), key=lambda row: row["batch"])
+
+
+@pytest.mark.parametrize("options", ["", 'identity = ["device", "ts"]\nkeep_raw = "2d"'])
+def test_a_project_that_is_moved_is_not_read_again(tmp_path: Path, options: str) -> None:
+    before = project(tmp_path / "a", options)
+    (before / "landing" / "1.csv").write_text(ROWS)
+    assert run(before)["accepted"] == 8
+
+    before.rename(tmp_path / "b")
+    os.utime(tmp_path / "b" / "landing" / "1.csv", (7, 7))
+    found = run(tmp_path / "b")
+
+    assert (found["files"], found["accepted"], found.get("standing")) == (0, 0, None)
+
+
+def test_a_rotated_log_without_an_identity_is_counted_once_and_told_of(tmp_path: Path) -> None:
+    home = project(tmp_path / "a")
+    log = home / "landing" / "log.csv"
+    log.write_text(ROWS)
+    run(home)
+
+    log.rename(home / "landing" / "log.csv.1")
+    log.write_text("ts,device,temp\n2026-01-09T00:00:00Z,a,1.0\n")
+    found = run(home)
+
+    rows = ledger(home)
+    assert sum(row["accepted"] for row in rows) == 8 and found["repeated_files"] == 1
+    assert rows[-1]["repeated_files"] == [
+        "log.csv.1 has the content of log.csv read in batch 1; not read again"
+    ]
+    assert found["standing"] == ["log.csv changed after it was read, not read again; give it a new name"]
+
+
+def test_rows_of_a_file_met_again_are_duplicates_where_they_have_an_identity(tmp_path: Path) -> None:
+    home = project(tmp_path / "a", 'identity = ["device", "ts"]')
+    for name in ("1.csv", "2.csv"):
+        (home / "landing" / name).write_text(ROWS)
+
+    found = run(home)
+
+    assert (found["accepted"], found["duplicates"], found["repeated_files"]) == (8, 8, 1)
+
+
+def test_files_of_one_content_are_no_repeats_where_their_names_hold_values(tmp_path: Path) -> None:
+    home = project(tmp_path / "a", columns="room = { type = \"string\", file = 'room_(.+)\\.csv' }")
+    for name in ("room_1.csv", "room_2.csv"):
+        (home / "landing" / name).write_text(ROWS)
+
+    found = run(home)
+
+    assert (found["accepted"], found["repeated_files"]) == (16, 0)
+
+
+def test_a_name_may_hold_values_in_folders_above_the_landing_folder(tmp_path: Path) -> None:
+    home = project(tmp_path / "room_7", columns="room = { type = \"string\", file = 'room_([0-9]+)/' }")
+    (home / "landing" / "1.csv").write_text(ROWS)
+
+    run(home)
+
+    layout = load_settings(home / "tidemark.toml", None).layout
+    found = {(row["room"], row["source_file"]) for row in read_rows(layout.raw("readings"))}
+    assert found == {("7", "1.csv")}
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (
+            "landing/zzz/*.csv",
+            "there is no folder {0}/landing/zzz; {0}/landing holds 2 entries, such as 1.CSV, x/",
+        ),
+        ("landing/*.csv", "the folder holds 2 entries, such as 1.CSV, x/"),
+        ("landing/x/*.csv", "the folder holds nothing"),
+    ],
+)
+def test_a_path_that_no_file_matches_is_told_of_with_what_the_folder_holds(
+    tmp_path: Path, path: str, said: str
+) -> None:
+    home = project(tmp_path / "a", path=path)
+    (home / "landing" / "x").mkdir()
+    (home / "landing" / "1.CSV").write_text(ROWS)
+
+    [found] = run(home)["standing"]
+
+    assert found == f"no file matches {home}/{path}; {said.format(home)}"
+
+
+def test_a_folder_that_was_read_and_is_empty_by_now_is_as_it_should_be(tmp_path: Path) -> None:
+    home = project(tmp_path / "a")
+    (home / "landing" / "1.csv").write_text(ROWS)
+    run(home)
+    (home / "landing" / "1.csv").unlink()
+    assert "standing" not in run(home)
