@@ -64,9 +64,9 @@ def examine_home(layout: Home, settings: Settings | None, now: datetime | None =
         state = HomeState(layout, status(layout), settings, now or datetime.now(UTC))
     except Exception as error:
         return [Finding("status", "wrong", str(error), "do what the error says")]
-    found = [finding for check in HOME_CHECKS for finding in _examined(check, state)]
+    seen = [finding for check in HOME_CHECKS for finding in _examined(check, state)]
     streams = ", ".join(each["stream"] for each in state.status["streams"]) or "none yet"
-    return found or [Finding("streams", "ok", f"{streams}: the last jobs ended well, nothing stands still")]
+    return seen or [Finding("streams", "ok", f"{streams}: the last jobs ended well, nothing stands still")]
 
 
 def _examined(check: Check, home: HomeState) -> list[Finding]:
@@ -96,21 +96,21 @@ def still_jobs(home: HomeState) -> Iterator[Finding]:
         days = (home.now - last).days
         waiting = {each["stream"]: each["manifests"]["waiting"] for each in home.status["streams"]}
         behind = ", ".join(f"{name}: {count} batches wait" for name, count in waiting.items() if count)
-        found = f"no job has ended for {days} days" + (f"; {behind}" if behind else "")
-        yield Finding("last run", "warning", found, "`tidemark run`, on a schedule, or `tidemark serve`")
+        seen = f"no job has ended for {days} days" + (f"; {behind}" if behind else "")
+        yield Finding("last run", "warning", seen, "`tidemark run`, on a schedule, or `tidemark serve`")
 
 
 def silent_processes(home: HomeState) -> Iterator[Finding]:
     """A service, bridge or collector that ended without a stop, failed or says nothing more."""
     service = home.status["service"]
     if service and not service["is_alive"] and service["state"] != "stopped":
-        found = f"process {service['pid']} ended without a stop, last heartbeat {service['at']}"
-        yield Finding("service", "wrong", found, "start `tidemark serve` again; its log says why it ended")
+        seen = f"process {service['pid']} ended without a stop, last heartbeat {service['at']}"
+        yield Finding("service", "wrong", seen, "start `tidemark serve` again; its log says why it ended")
     for beat in home.status["heartbeats"]:
         if beat["state"] in ("silent", "failed", "unknown"):
-            found = f"{beat['state']} since {beat['at']} {beat['note']}".strip()
+            seen = f"{beat['state']} since {beat['at']} {beat['note']}".strip()
             fix = f"start `tidemark {beat['kind']}` again; its log says why it ended"
-            yield Finding(f"{beat['kind']} of {beat['stream']}", "wrong", found, fix)
+            yield Finding(f"{beat['kind']} of {beat['stream']}", "wrong", seen, fix)
 
 
 def quarantined_shares(home: HomeState) -> Iterator[Finding]:
@@ -120,10 +120,10 @@ def quarantined_shares(home: HomeState) -> Iterator[Finding]:
         share = sum(reasons.values()) / received if received else 0.0
         if share > SOME_QUARANTINED:
             state: State = "wrong" if share > MOST_QUARANTINED else "warning"
-            told = ", ".join(f"{reason} {records:,}" for reason, records in reasons.items())
-            found = f"{share:.1%} of {received:,} records received: {told}"
+            counts = ", ".join(f"{reason} {records:,}" for reason, records in reasons.items())
+            seen = f"{share:.1%} of {received:,} records received: {counts}"
             fix = f"mend the declaration or the source, then `tidemark requeue {stream['stream']}`"
-            yield Finding(f"quarantine of {stream['stream']}", state, found, fix)
+            yield Finding(f"quarantine of {stream['stream']}", state, seen, fix)
 
 
 def missing_files(home: HomeState) -> Iterator[Finding]:
@@ -151,34 +151,34 @@ def clocks(home: HomeState) -> Iterator[Finding]:
     """Event times ahead of this machine's clock, and a clock that stands before the last run."""
     last = max((datetime.fromisoformat(job["ended"]) for job in home.status["jobs"]), default=home.now)
     if last > home.now + timedelta(minutes=1):
-        found = f"{home.now.isoformat(timespec='seconds')}, but the last job ended {last.isoformat(timespec='seconds')}"
-        yield Finding("clock", "wrong", found, "set this machine's clock, such as by NTP")
+        seen = f"{home.now.isoformat(timespec='seconds')}, but the last job ended {last.isoformat(timespec='seconds')}"
+        yield Finding("clock", "wrong", seen, "set this machine's clock, such as by NTP")
     for stream in home.status["streams"]:
         newest_us = stream.get("newest_us")
         ahead = newest_us and newest_us / 1e6 - home.now.timestamp()
         if ahead and ahead > _ahead(home, stream["stream"]).total_seconds():
-            found = f"the newest row is dated {stream['newest'] or newest_us}, {_span(ahead)} ahead of this machine"
+            seen = f"the newest row is dated {stream['newest'] or newest_us}, {_span(ahead)} ahead of this machine"
             fix = (
                 f"look for a wrong clock or unit; `tidemark retract {stream['stream']}` takes such rows out, "
                 "event_time_bounds and clock_bounds keep them out"
             )
-            yield Finding(f"clock of {stream['stream']}", "warning", found, fix)
+            yield Finding(f"clock of {stream['stream']}", "warning", seen, fix)
 
 
 def set_aside(home: HomeState) -> Iterator[Finding]:
     """Files and messages that were set aside since their batches failed again and again."""
     aside = read_set_aside(home.layout)
     for stream in dict.fromkeys(each.stream for each in aside):
-        found = [f"{each.place} ({each.error})" for each in aside if each.stream == stream]
+        seen = [f"{each.place} ({each.error})" for each in aside if each.stream == stream]
         fix = f"mend what the error says, then `tidemark requeue {stream} --reason set_aside`"
-        yield Finding(f"set aside of {stream}", "warning", _some(found), fix)
+        yield Finding(f"set aside of {stream}", "warning", _some(seen), fix)
 
 
 def faulty_queries(home: HomeState) -> Iterator[Finding]:
     """Queries whose files are wrong; the others run."""
     for name, problems in (home.settings.faulty if home.settings else {}).items():
-        found = _some([str(problem) for problem in problems])
-        yield Finding(f"query {name}", "wrong", found, "mend its file; the other queries run meanwhile")
+        seen = _some([str(problem) for problem in problems])
+        yield Finding(f"query {name}", "wrong", seen, "mend its file; the other queries run meanwhile")
 
 
 def unread_files(home: HomeState) -> Iterator[Finding]:
@@ -223,9 +223,9 @@ HOME_CHECKS: Sequence[Check] = (
 )
 
 
-def _some(found: Sequence[str]) -> str:
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return "; ".join(islice(found, NAMED)) + more
+def _some(seen: Sequence[str]) -> str:
+    more = f" and {len(seen) - NAMED} more" if len(seen) > NAMED else ""
+    return "; ".join(islice(seen, NAMED)) + more
 
 
 def _ahead(home: HomeState, stream: str) -> timedelta:

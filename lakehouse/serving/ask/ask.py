@@ -116,10 +116,10 @@ def unknown_keys(
 def _existing(connection: duckdb.DuckDBPyConnection, series: str, value: str | None) -> str:
     """Return all values of a key where there are few, else how many and those whose text is nearest."""
     nearness = f"jaro_winkler_similarity(value, {text(value or '')})"
-    found = connection.execute(
+    nearest = connection.execute(
         f"SELECT value, count(*) OVER () FROM ({series}) ORDER BY {nearness} DESC, value NULLS LAST LIMIT {_NAMED}"
     ).fetchall()
-    count, named = found[0][1] if found else 0, [str(each) for each, _ in found]
+    count, named = nearest[0][1] if nearest else 0, [str(each) for each, _ in nearest]
     if count <= _NAMED:
         return f"there are: {', '.join(sorted(named)) or 'none'}"
     return f"of {count:,} values near ones are: {', '.join(named)}"
