@@ -49,6 +49,9 @@ def serve(
     from jobs.outcome import logged, reporting
     from lakehouse.service.workers import WorkerEnded
 
+    for name, problems in settings.faulty.items():
+        said = "; ".join(map(str, problems))
+        logging.getLogger(__name__).warning("query %s is set aside until its file is mended: %s", name, said)
     if metrics:
         _show_metrics(settings.layout, metrics)
     if web:
