@@ -82,7 +82,7 @@ def compile_aggregates() -> None:
 def compile_rollups() -> None:
     """Add up the nodes of measures and counters."""
     from lakehouse.algorithms.rollup.counter_kernels import COUNTER, fold_nodes
-    from lakehouse.algorithms.rollup.runs import sum_runs
+    from lakehouse.algorithms.rollup.runs import fold_runs, sum_runs
 
     ends, is_there = np.array([0, 2, 3]), np.ones(3, np.bool_)
     out = np.empty(2), np.empty(2), np.empty(2, np.int8)
@@ -90,6 +90,10 @@ def compile_rollups() -> None:
     for offsets, values in ((ends, np.ones(3)), (_of_arrow(ends.astype(np.int32)), _of_arrow(np.ones(3)))):
         sum_runs(offsets, values, values, is_there, is_there, *out)
     fold_nodes(np.zeros(3, COUNTER), 2)
+    times, found, span = np.zeros(3, np.int64), np.zeros(2, np.int64), np.zeros((2, 2), np.int64)
+    for kind in (np.float64, np.int64):
+        extremes = np.zeros(3, kind)
+        fold_runs(ends, times, extremes, extremes, times, times, found, np.zeros((2, 2), kind).T, span.T)
 
 
 def _of_arrow(column: Any) -> Any:
