@@ -30,6 +30,7 @@ def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
 
     layout = settings.layout
     contained = read_marker(layout.rollup(stream.name))
+    extent = read_extent(layout, stream.name, contained.batch)
     schema = rollup.require_current(layout, stream)
     return StreamSnapshot(
         name=stream.name,
@@ -38,11 +39,12 @@ def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
         measures=measures_of(stream),
         levels=stream.levels,
         horizons=schema.horizons(contained.newest_us),
-        newest_us=contained.newest_us,
+        newest_us=extent.newest_us,
+        confirmed_us=contained.newest_us,
         batch=contained.batch,
         latest_us=stream.latest,
         raw_path=str(layout.raw(stream.name).relative_to(layout.tables)),
-        earliest_us=read_extent(layout, stream.name, contained.batch).earliest_us,
+        earliest_us=extent.earliest_us,
         quarantine=quarantine.waiting_records(layout, stream) if contained.batch else {},
         entered=read_level_counts(layout.rollup(stream.name), len(stream.levels)) if contained.batch else (),
         since=schema.since,

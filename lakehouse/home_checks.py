@@ -165,6 +165,21 @@ def clocks(home: HomeState) -> Iterator[Finding]:
             yield Finding(f"clock of {stream['stream']}", "warning", seen, fix)
 
 
+def rows_ahead(home: HomeState) -> Iterator[Finding]:
+    """Rows ahead of their stream that were quarantined, or are held: retention does not follow them."""
+    for stream in home.status["streams"]:
+        name, rejected = stream["stream"], stream.get("quarantine", {}).get("clock", 0)
+        if rejected:
+            fix = f"mend the clock, or declare a larger clock_bounds and `tidemark requeue {name} --reason clock`"
+            yield Finding(
+                f"rows ahead of {name}", "warning", f"{rejected:,} records in quarantine: clock", fix
+            )
+        if stream.get("ahead_us") and stream["rows"] > 2:
+            found = f"the newest row is of {stream['newest']}, confirmed is {stream['confirmed']}"
+            fix = f"another batch confirms it if it is right; else `tidemark retract {name}` takes such rows out"
+            yield Finding(f"rows ahead of {name}", "warning", found, fix)
+
+
 def set_aside(home: HomeState) -> Iterator[Finding]:
     """Files and messages that were set aside since their batches failed again and again."""
     aside = read_set_aside(home.layout)
@@ -216,6 +231,7 @@ HOME_CHECKS: Sequence[Check] = (
     quarantined_shares,
     missing_files,
     clocks,
+    rows_ahead,
     set_aside,
     faulty_queries,
     unread_files,

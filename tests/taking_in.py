@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakehouse.algorithms.ingest.confirmed import Reach
 from lakehouse.algorithms.ingest.lateness import measure
 from lakehouse.declare.columns import Column
 from lakehouse.declare.settings import Settings
@@ -64,7 +65,7 @@ def take_in(settings: Settings, spark: SparkSession, name: str) -> None:
                     manifest.batch,
                 )
             if table == "ledger":
-                before = Progress(manifest.batch, rows[0]["newest_us"])
+                before = Progress.after(rows[0])
 
 
 def append(rows: pa.Table, folder: Path, writer: str, version: int) -> None:
@@ -194,6 +195,7 @@ def _judged(records: BatchRecords, raw: Path) -> dict[str, list[Row]]:
         missing={name: sum(row[name] is None for row in accepted) for name in stream.all_columns},
         low=min(times, default=None),
         high=max(times, default=None),
+        reached=Reach(stream.step_us).add(np.array(times, np.int64)).newest_us,
         lateness=measure(
             np.array([line.row["event_us"] for line in lines], dtype=np.int64), records.before.newest_us
         ),

@@ -174,9 +174,9 @@ def _bounds(stream: Stream) -> Iterator[Problem]:
             yield Problem(
                 f"{key}.timezone", f"{time.timezone!r} with unit {time.unit!r}", 'none: only "iso" has one'
             )
-    if stream.clock_bounds and not stream.arrival_time:
+    if stream.clock_bounds and "behind" in stream.clock_bounds.model_fields_set and not stream.arrival_time:
         yield Problem(
-            "clock_bounds", "no arrival_time", "arrival_time, which clock_bounds compares event time with"
+            "clock_bounds", "no arrival_time", "arrival_time, which behind is measured from; ahead needs none"
         )
 
 

@@ -16,6 +16,8 @@ MICROSECONDS = {
 }
 # Times are 64-bit integers; a tenth of their span leaves room to add and subtract.
 LONGEST = 29_000 * MICROSECONDS["y"]
+# How far a time may be ahead unless declared: clocks of a zone that is not declared are up to fourteen hours ahead.
+AHEAD_US = MICROSECONDS["d"]
 _PART = re.compile(r"(\d+)\s*(us|ms|[smhdwy])\s*")
 _DURATION = re.compile(rf"\s*(?:{_PART.pattern})+")
 EXPECTED = 'whole numbers with units (us, ms, s, m, h, d, w, y), such as "4h48m"'

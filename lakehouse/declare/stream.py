@@ -8,11 +8,19 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    model_validator,
+)
 
 from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.declare.columns import Column
-from lakehouse.declare.durations import EXPECTED, format_duration, parse_duration
+from lakehouse.declare.durations import AHEAD_US, EXPECTED, format_duration, parse_duration
 
 # For how long identities are remembered that hold the event time, unless the declaration says otherwise.
 KNOWN_WITH_TIME = "90d"
@@ -254,6 +262,7 @@ class Stream(_Part):
     latest: Wait = parse_duration("1d")
     site: str | None = Field(default=None, min_length=1)
     columns: dict[str, Column] = Field(default_factory=dict)
+    _listed_us: int | None = PrivateAttr(None)
 
     @model_validator(mode="before")
     @classmethod
@@ -300,6 +309,27 @@ class Stream(_Part):
         implied = {name: Column() for name in (*self.keys, *self.identity) if name != "*"}
         implied |= {name: Column(type="double") for name in self.measures}
         return self.columns | {n: c for n, c in implied.items() if n not in self.columns}
+
+    def listed_at(self, listed_us: int | None) -> Stream:
+        """Return the stream as it judges the records of a batch; ``listed_us``: when its files were listed."""
+        copy = self.model_copy()
+        copy._listed_us = listed_us
+        return copy
+
+    @property
+    def listed_us(self) -> int | None:
+        """When the records that are judged were listed; None where that is of no matter."""
+        return self._listed_us
+
+    @property
+    def ahead_us(self) -> int:
+        """How far an event time may be ahead of the time when its record was listed."""
+        return self.clock_bounds.ahead if self.clock_bounds else AHEAD_US
+
+    @property
+    def step_us(self) -> int:
+        """How far ahead of what is confirmed a batch's rows are taken for the stream's own, without a second batch."""
+        return max(AHEAD_US, self.ahead_us)
 
     @property
     def rounded(self) -> tuple[str, ...]:

@@ -119,7 +119,10 @@ def same_but_keeps(now: RollupSchema, schema: RollupSchema) -> bool:
 
 @dataclass(frozen=True)
 class Marker:
-    """What a rollup table contains: ingest batches up to ``batch``, event times up to ``newest_us``."""
+    """What a rollup table contains: ingest batches up to ``batch``; levels reach back from the time ``newest_us``.
+
+    It is the confirmed newest time (``algorithms/ingest/confirmed.py``): rows may be ahead of it.
+    """
 
     newest_us: int | None
     batch: int

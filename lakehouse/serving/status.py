@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.declare.durations import AHEAD_US
 from lakehouse.home.heartbeats import read_heartbeats, service_heartbeat
 from lakehouse.home.layout import Home
 from lakehouse.home.outcomes import read_all
@@ -82,8 +83,10 @@ def _rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[Fields]:
 
 
 def _streams(layout: Home, connection: duckdb.DuckDBPyConnection) -> list[Fields]:
-    columns = "stream, definition, newest_us, earliest_us, batch, latest_us, key_names, series_count, nodes"
-    columns += ", raw_from_us, retracted, unchecked"
+    columns = (
+        "stream, definition, newest_us, confirmed_us, earliest_us, batch, latest_us, key_names, series_count"
+    )
+    columns += ", nodes, raw_from_us, retracted, unchecked"
     rows = _rows(connection, f"SELECT {columns} FROM streams ORDER BY stream")
     return [_stream(layout, connection, row) for row in rows]
 
@@ -101,6 +104,8 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields)
     return {
         **fields,
         "newest": _moment(fields["newest_us"]),
+        "confirmed": _moment(fields["confirmed_us"]),
+        "ahead_us": _ahead_us(fields["newest_us"], fields["confirmed_us"]),
         "earliest": _moment(fields["earliest_us"]),
         "raw_from": _moment(fields["raw_from_us"]),
         **_ledger(connection, name, fields["retracted"]),
@@ -112,6 +117,12 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields)
         "repeated_files": _repeated_files(connection, name),
         "manifests": _manifests(layout, name, fields["batch"]),
     }
+
+
+def _ahead_us(newest_us: int | None, confirmed_us: int | None) -> int:
+    """Return how far the newest row is ahead of what is confirmed; 0 within an ordinary step."""
+    ahead = 0 if newest_us is None or confirmed_us is None else newest_us - confirmed_us
+    return ahead if ahead > AHEAD_US else 0
 
 
 def _levels(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:

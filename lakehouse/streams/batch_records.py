@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
+from lakehouse.home.table_log import read_columns
 from lakehouse.spark import tables
 from lakehouse.streams.quarantine import requeued_lines
 from lakehouse.streams.sources.fields import with_fields
@@ -29,21 +30,34 @@ from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import messages_beside, read_few, read_messages
 from lakehouse.streams.sources.numbered import LineSet, NumberedLines
-from lakehouse.streams.sources.rows import typed_rows
+from lakehouse.streams.sources.rows import ahead_verdict, typed_rows
+from lakehouse.streams.sources.verdicts import CLOCK
 
 ORIGIN = ["source_file", "source_line", "source_item"]
 # What it takes to put rows in order.
 PLACES = ("arrival_us", *ORIGIN)
 REJECTED = ["reason", "detail", "record", *ORIGIN, "message"]
+_SAID = ("record", "message")
+_PROGRESS = ("batch", "newest_us", "confirmed_us", "reached_us")
 Key = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a stream has come: its last finished batch (0 for none) and the newest event time accepted."""
+    """How far a stream has come: its last finished batch (0 for none), the newest event time accepted, and confirmed.
+
+    ``reached_us``: what the last batch that accepted rows has reached.
+    """
 
     batch: int
     newest_us: int | None
+    confirmed_us: int | None = None
+    reached_us: int | None = None
+
+    @staticmethod
+    def after(entry: Mapping[str, Any]) -> Progress:
+        """Return how far a stream is with a ledger row."""
+        return Progress(*(entry[name] for name in _PROGRESS))
 
 
 @dataclass(frozen=True)
@@ -68,8 +82,9 @@ class StreamTables:
 
     def progress(self) -> Progress:
         """Return how far the ledger has come."""
-        extent = read_extent(self.layout, self.stream.name)
-        return Progress(extent.batch, extent.newest_us)
+        last = read_extent(self.layout, self.stream.name).batch
+        rows = read_columns(self.layout.ledger(self.stream.name), _PROGRESS, ("batch", last, last))
+        return Progress(*rows[0]) if rows else Progress(0, None)
 
 
 @dataclass(frozen=True)
@@ -85,15 +100,16 @@ class BatchRecords:
     before: Progress
     one_by_one: bool = False
 
-    @property
+    @cached_property
     def stream(self) -> Stream:
-        """The stream as it is declared."""
-        return self.tables.stream
+        """The stream as it is declared, and when its records were listed; requeued ones were at different times."""
+        is_requeue = self.manifest.kind == "requeue"
+        return self.tables.stream.listed_at(None if is_requeue else self.manifest.listed_us)
 
     @cached_property
     def lines(self) -> NumberedLines:
         """The numbered lines of the batch."""
-        spark, stream = self.tables.spark, self.tables.stream
+        spark, stream = self.tables.spark, self.stream
         if self.manifest.kind == "requeue":
             return requeued_lines(spark, self.tables.layout, stream, self.store, self.manifest)
         if self.manifest.kind == "kafka":
@@ -108,9 +124,11 @@ class BatchRecords:
         rows = typed_rows(with_fields(frame, stream, self.lines.layouts), stream)
         if self.manifest.kind != "requeue":
             return rows
-        wanted = frame.select(*ORIGIN[:2], "items")
+        wanted = frame.select(
+            *ORIGIN[:2], "items", "listed_us", *(F.col(name).alias(f"of_{name}") for name in _SAID)
+        )
         taken = rows.join(wanted, ORIGIN[:2]).where(F.array_contains("items", F.col("source_item")))
-        return taken.drop("items")
+        return _listed_when_they_came(taken, stream).select(*rows.columns)
 
     def rejected_beside(self, accepted: Mapping[str, LineSet]) -> DataFrame:
         """The records of the batch that are refused, with their reasons, when lines with ``accepted`` rows are known.
@@ -137,6 +155,20 @@ class BatchRecords:
         """Whether rows can be written as they are read: none is compared with another."""
         is_read = self.manifest.kind in ("files", "kafka")
         return is_read and not self.stream.identity
+
+
+def _listed_when_they_came(taken: DataFrame, stream: Stream) -> DataFrame:
+    """Judge the clock of requeued rows as of ``listed_us``, when they first came; they have no other fault."""
+    clock = ahead_verdict(stream, F.col("listed_us"))
+    judged = taken.withColumn("clock", F.when(F.col("reason").isNull(), clock))
+    found = {"reason": F.lit(CLOCK), "detail": F.expr(f"substr(clock, {len(CLOCK) + 3})")}
+    found |= {name: F.col(f"of_{name}") for name in _SAID}
+    return judged.withColumns(
+        {
+            name: F.when(F.col("clock").isNotNull(), value).otherwise(F.col(name))
+            for name, value in found.items()
+        }
+    )
 
 
 def _rejected_of(rows: DataFrame) -> DataFrame:

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lakehouse.algorithms.ingest.confirmed import Reach
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure_arrived, measure_files
 from lakehouse.declare.stream import Stream
 from lakehouse.home.table_files import source
@@ -40,7 +41,8 @@ Clocks = tuple[int, int] | None
 class BatchStats:
     """Counts of a batch's rows; times and missing values, by declared column, are those of accepted rows.
 
-    ``clocks``: the earliest and the latest time of day of accepted rows, in microseconds after midnight.
+    ``reached``: as ``Reach`` says. ``clocks``: the earliest and the latest time of day of accepted rows, in
+    microseconds after midnight.
     """
 
     rows: int
@@ -51,6 +53,7 @@ class BatchStats:
     missing: dict[str, int]
     low: int | None
     high: int | None
+    reached: int | None
     lateness: Lateness
     clocks: Clocks = None
 
@@ -62,7 +65,8 @@ class BatchStats:
 
 def empty_stats(stream: Stream) -> BatchStats:
     """Return the statistics of a batch without rows."""
-    return BatchStats(0, 0, 0, 0, {}, dict.fromkeys(stream.all_columns, 0), None, None, NOTHING_LATE)
+    missing = dict.fromkeys(stream.all_columns, 0)
+    return BatchStats(0, 0, 0, 0, {}, missing, None, None, None, NOTHING_LATE)
 
 
 def observed_columns(stream: Stream, good: Column) -> list[Column]:
@@ -103,14 +107,18 @@ def clocks_of(times: pa.ChunkedArray) -> Clocks:
 
 
 def observed_stats(
-    stream: Stream, found: Mapping[str, Any], reasons: dict[str, int], lateness: Lateness
+    stream: Stream, found: Mapping[str, Any], reasons: dict[str, int], written: list[Path], lateness: Lateness
 ) -> BatchStats:
-    """Return the statistics of a batch from what was observed of ``observed_columns``; it has no duplicates."""
+    """Return the statistics of a batch from what was observed of ``observed_columns``, and the files of raw written.
+
+    It has no duplicates.
+    """
     return BatchStats(
         *(found["rows"], found["records"], found["accepted"], 0, reasons),
         missing={name: found[f"missing_{name}"] for name in stream.all_columns},
         low=found["low"],
         high=found["high"],
+        reached=_reached_in(written, stream),
         lateness=lateness,
         clocks=None if found["low"] is None else (found["first_clock"], found["last_clock"]),
     )
@@ -137,6 +145,7 @@ def counted_stats(
         missing={name: pc.sum(accepted[f"missing_{name}"]).as_py() or 0 for name in stream.all_columns},
         low=times["min"],
         high=times["max"],
+        reached=Reach(stream.step_us).add(accepted["event_us"].to_numpy()).newest_us,
         lateness=lateness,
         clocks=clocks_of(accepted["event_us"]),
     )
@@ -155,8 +164,8 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
     held = _of_raw(records)
     said = read_columns(target.layout.quarantine(name), ("reason",), between)
     reasons = dict(Counter(reason for (reason,) in said))
-    seen = replace(read, accepted=held.accepted, low=held.low, high=held.high, missing=held.missing)
-    seen = replace(seen, clocks=held.clocks)
+    times = replace(read, low=held.low, high=held.high, reached=held.reached, clocks=held.clocks)
+    seen = replace(times, accepted=held.accepted, missing=held.missing)
     is_same = seen == read and reasons == {reason: count for reason, count in read.reasons.items() if count}
     if is_same and read.is_balanced:
         return read
@@ -174,9 +183,10 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
 def _of_raw(records: BatchRecords) -> BatchStats:
     target, batch = records.tables, records.manifest.batch
     stream, found = target.stream, empty_stats(target.stream)
-    columns = ("event_us", *stream.all_columns)
+    columns, reach = ("event_us", *stream.all_columns), Reach(stream.step_us)
     for rows in read_parts(target.layout.raw(stream.name), columns, ("batch", batch, batch)):
         times = pc.min_max(rows["event_us"]).as_py()
+        reach.add(rows["event_us"].to_numpy())
         clocks = [each for each in (found.clocks, clocks_of(rows["event_us"])) if each]
         found = replace(
             found,
@@ -186,7 +196,16 @@ def _of_raw(records: BatchRecords) -> BatchStats:
             high=max((t for t in (found.high, times["max"]) if t is not None), default=None),
             clocks=(min(low for low, _ in clocks), max(high for _, high in clocks)) if clocks else None,
         )
-    return found
+    return replace(found, reached=reach.newest_us)
+
+
+def _reached_in(files: list[Path], stream: Stream) -> int | None:
+    """Return what the rows in written files have reached; one column is read, a piece at a time."""
+    reach = Reach(stream.step_us)
+    for file in files:
+        for batch in pq.ParquetFile(source(file)).iter_batches(_PIECE, columns=["event_us"]):
+            reach.add(batch.column(0).to_numpy())
+    return reach.newest_us
 
 
 def _missing(stream: Stream, column: str, rows: pa.Table) -> int:

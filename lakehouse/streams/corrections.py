@@ -9,10 +9,10 @@ Every step leaves alone what it already did. Whoever calls holds the leases of r
 
 What follows from raw rows that were taken back out:
 
-    newest     the latest of the rows that are left; where it moves back, so do the horizons
+    ledger     earliest, latest and newest times of its batches; its counts tell what came in, and stay
+    confirmed  as the corrected ledger says; where it moves back, so do the horizons
     nodes      of the whole top nodes around the rows, and of all times that levels hold again, from raw
-    floors     where raw is gone, what finer levels forgot because of a wrong newest row stays forgotten
-    ledger     earliest, latest and newest time of its batches; its counts tell what came in, and stay
+    floors     where raw is gone, what finer levels forgot because of wrong rows stays forgotten
 
 Raw rows before a time are counted and deleted by this process, file by file; retention asks Spark for nothing. Cost:
 two columns of the files that may have such a row; those that have other rows too are written anew without it.
@@ -28,12 +28,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.algorithms.ingest.confirmed import Reach, confirmed
 from lakehouse.algorithms.rollup.levels import floor_to, horizons
 from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import (
@@ -48,10 +50,11 @@ from lakehouse.home.corrections import (
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import files_of
+from lakehouse.home.ledger import read_ledger
 from lakehouse.home.rollup_table import Marker, read_marker
 from lakehouse.home.table_commits import DataFile, arrow_schema, commit, fitted, open_table, write_arrow
 from lakehouse.home.table_files import source
-from lakehouse.home.table_log import FileFacts, file_facts, read_parts
+from lakehouse.home.table_log import FileFacts, file_facts, read_columns, read_parts
 from lakehouse.spark import tables
 from lakehouse.streams.rebuild import ENDLESS_US, check_range, plan_all, rebuild_all, rebuild_range, widened
 from lakehouse.streams.remembered import forget, remember
@@ -60,7 +63,9 @@ from lakehouse.streams.rollup import require_current, set_schema
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Times = tuple[int | None, int | None]
+# Earliest and latest event time of a batch, and what it reached.
+Times = tuple[int | None, int | None, int | None]
+_TIMES = ("min_event_us", "max_event_us", "newest_us", "reached_us", "confirmed_us")
 LEAST_US = -(2**63)
 # A file of more rows that goes in part is Spark's.
 ROWS_AT_ONCE = 2_000_000
@@ -164,22 +169,23 @@ def _append(layout: Home, stream: Stream, correction: Correction) -> None:
 
 
 def _apply_retract_effects(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
-    """Bring rollup and ledger to what they would be without the rows, which have left raw.
-
-    A correction without an end is one whose rows include the newest.
-    """
+    """Bring rollup and ledger to what they would be without the rows, which have left raw."""
     low, high = widened(stream, begun.from_us, begun.to_us)
-    if begun.to_us is None:
-        _move_back(spark, layout, stream, begun, low)
-    else:
+    known = sorted(read_columns(layout.ledger(stream.name), ("batch", *_TIMES)))
+    corrected = list(_corrected(known, _left(layout, stream, begun), layout, stream))
+    through = [row for row in corrected if row[0] <= begun.through]
+    was = max((row[-1] for row in known if row[0] <= begun.through and row[-1] is not None), default=None)
+    newest = through[-1][-1]
+    if newest == was:
         rebuild_range(spark, layout, stream, low, high)
-    _correct_ledger(spark, layout, stream, begun)
+    else:
+        _move_back(spark, layout, stream, newest, low)
+    _correct_ledger(spark, layout, stream, set(corrected) - set(known))
     crash_point("correction.ledger-corrected")
 
 
-def _move_back(spark: SparkSession, layout: Home, stream: Stream, begun: Correction, low: int) -> None:
-    """Replace all nodes from ``low`` on, or from where levels hold again, together with the newest time."""
-    newest = _newest_left(spark, layout, stream, begun.through, low)
+def _move_back(spark: SparkSession, layout: Home, stream: Stream, newest: int | None, low: int) -> None:
+    """Replace all nodes from ``low`` on, or from where levels hold again, together with the confirmed newest time."""
     schema = require_current(layout, stream)
     contained = read_marker(layout.rollup(stream.name))
     held = schema.horizons(contained.newest_us)
@@ -189,17 +195,6 @@ def _move_back(spark: SparkSession, layout: Home, stream: Stream, begun: Correct
     rebuild_range(spark, layout, stream, low, ENDLESS_US, Marker(newest, contained.batch))
     floors = tuple(min(start, low) for start in held)
     set_schema(layout, stream, replace(schema, floors=floors))
-
-
-def _newest_left(spark: SparkSession, layout: Home, stream: Stream, through: int, low: int) -> int | None:
-    """Return the latest event time that is left: of raw rows, or of nodes from before what is built again."""
-    raw = tables.read(spark, layout.raw(stream.name)).where(f"batch <= {through}")
-    nodes = tables.read(spark, layout.rollup(stream.name)).where(f"level = {len(stream.levels)}")
-    found = [
-        raw.agg(F.max("event_us")).collect()[0][0],
-        nodes.where(f"start_us < {low}").agg(F.max("last_us")).collect()[0][0],
-    ]
-    return max((time for time in found if time is not None), default=None)
 
 
 def _held_again_from(layout: Home, stream: Stream, newest_us: int | None) -> int:
@@ -216,58 +211,79 @@ def _held_again_from(layout: Home, stream: Stream, newest_us: int | None) -> int
     return wanted if kept is None else max(wanted, kept)
 
 
-def _correct_ledger(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
+def _correct_ledger(spark: SparkSession, layout: Home, stream: Stream, changed: set[tuple[Any, ...]]) -> None:
+    """Give batches of the ledger other times."""
+    if not changed:
+        return
     path = layout.ledger(stream.name)
+    kinds = ", ".join(f"{name} bigint" for name in ("batch", *_TIMES))
+    times = F.broadcast(spark.createDataFrame(sorted(changed, key=lambda row: int(row[0])), kinds))
     ledger = tables.read(spark, path)
-    times = ("batch", "min_event_us", "max_event_us", "newest_us")
-    known = [tuple(row) for row in ledger.select(*times).orderBy("batch").collect()]
-    corrected = list(_corrected(known, _left(spark, layout, stream, begun), layout, stream))
-    if corrected:
-        frame = spark.createDataFrame(corrected, "batch bigint, low bigint, high bigint, newest bigint")
-        changed = ledger.drop(*times[1:]).join(F.broadcast(frame), "batch")
-        changed = changed.withColumnsRenamed(dict(zip(("low", "high", "newest"), times[1:], strict=True)))
-        tables.replace(spark, path, f"batch IN ({', '.join(str(row[0]) for row in corrected)})", changed)
+    rows = ledger.drop(*_TIMES).join(times, "batch").select(*ledger.columns)
+    tables.replace(spark, path, f"batch IN ({', '.join(str(row[0]) for row in changed)})", rows)
 
 
-def _left(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> dict[int, Times]:
-    """Return earliest and latest event time that is left in raw, of each batch that lost rows."""
-    raw = tables.read(spark, layout.raw(stream.name))
-    raw = raw.where(F.col("batch").between(min(begun.batches), max(begun.batches)))
-    found = (
-        raw.groupBy("batch").agg(F.min("event_us").alias("low"), F.max("event_us").alias("high")).collect()
-    )
-    left = {row["batch"]: (row["low"], row["high"]) for row in found}
-    return {batch: left.get(batch, (None, None)) for batch in begun.batches}
+def _left(layout: Home, stream: Stream, begun: Correction) -> dict[int, Times]:
+    """Return the times of what is left in raw of each batch that lost rows."""
+    between = ("batch", min(begun.batches), max(begun.batches))
+    reach = {batch: Reach(stream.step_us) for batch in begun.batches}
+    ends: dict[int, list[int]] = {batch: [] for batch in begun.batches}
+    for rows in read_parts(layout.raw(stream.name), ("event_us", "batch"), between):
+        numbers, times = rows["batch"].to_numpy(), rows["event_us"].to_numpy()
+        for batch in set(np.unique(numbers).tolist()) & set(reach):
+            own = times[numbers == batch]
+            reach[batch].add(own)
+            ends[batch] += [int(own.min()), int(own.max())]
+    return {
+        batch: (min(found, default=None), max(found, default=None), reach[batch].newest_us)
+        for batch, found in ends.items()
+    }
 
 
 def _corrected(
     ledger: Sequence[tuple[Any, ...]], left: Mapping[int, Times], layout: Home, stream: Stream
 ) -> Iterator[tuple[Any, ...]]:
-    """Return the rows of the ledger whose times are others now."""
+    """Return the numbers and times of the ledger's batches as they are now."""
     known = read_corrections(layout, stream.name)
     aged = {batch for found in known if found.kind == RETENTION for batch in found.batches}
-    newest: int | None = None
-    for batch, low, high, was in ledger:
-        first, last = left.get(batch, (low, high))
-        if batch in aged:
-            # Its earliest rows were dropped for their age; where no row is left, all were before raw.
-            first = low
-            last = last if last is not None else (raw_from(known) or 0) - 1
+    rows = Counter({each.batch: each.accepted for each in read_ledger(layout, stream.name)})
+    for each in known:
+        rows.subtract(each.batches if each.kind == RETRACT else {})
+    newest = confirmed_us = reached_us = None
+    own: int | None = None
+    for batch, low, high, _, was, _ in ledger:
+        first, last = low, high
+        own = was if high is not None else None
+        if batch in left:
+            first, last, own = left[batch]
+            if batch in aged:
+                # Its earliest rows were dropped for their age; where no row is left, all were before raw.
+                first = low
+                last = last if last is not None else (raw_from(known) or 0) - 1
+                own = min(each for each in (own, was, last) if each is not None)
         newest = max((time for time in (newest, last) if time is not None), default=None)
-        if (first, last, newest) != (low, high, was):
-            yield batch, first, last, newest
+        before, least_us = (confirmed_us, reached_us), stream.event_time_bounds[0]
+        confirmed_us = confirmed(before, own, rows[batch], stream.step_us, least_us)
+        reached_us = reached_us if own is None else own
+        yield batch, first, last, newest, reached_us, confirmed_us
 
 
-def count_before(raw: Path, end_us: int, through: int, earlier_us: int) -> tuple[dict[int, int], int | None]:
-    """Return how many rows before a time each batch up to ``through`` has, and where those before another time end."""
-    batches, earlier = Counter[int](), list[int]()
+def count_before(
+    raw: Path, end_us: int, through: int, earlier_us: int
+) -> tuple[dict[int, int], int, int | None]:
+    """Return how many rows before a time each batch up to ``through`` has, and the latest time of these rows.
+
+    The last is where those before another time end.
+    """
+    batches, latest, earlier = Counter[int](), LEAST_US, list[int]()
     for part in read_parts(raw, ("event_us", "batch"), ("event_us", LEAST_US, end_us - 1)):
         old = part.filter(pc.less_equal(part["batch"], through))
+        latest = max(latest, *(time for time in [pc.max(old["event_us"]).as_py()] if time is not None))
         for found in pc.value_counts(old["batch"]).to_pylist():
             batches[found["values"]] += found["counts"]
         oldest = pc.max(old["event_us"].filter(pc.less(old["event_us"], earlier_us))).as_py()
         earlier += [] if oldest is None else [oldest + 1]
-    return dict(batches), max(earlier, default=None)
+    return dict(batches), latest, max(earlier, default=None)
 
 
 def _remove_before(spark: SparkSession, raw: Path, end_us: int, through: int) -> None:

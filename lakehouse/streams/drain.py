@@ -100,7 +100,7 @@ def drain(target: StreamTables, store: ManifestStore, before: Progress) -> dict[
         entry = _commit_or_split(BatchRecords(target, manifest, store, finished))
         if entry is None:
             continue
-        finished = Progress(manifest.batch, entry["newest_us"])
+        finished = Progress.after(entry)
         store.close_set_aside(finished.batch)
         totals["batches"] += 1
         totals["schema_changes"] += len(entry["schema_changes"])

@@ -24,6 +24,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from lakehouse.algorithms.ingest.confirmed import confirmed
 from lakehouse.algorithms.ingest.duplicates import CONFLICT
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.identity_index import Hashes
@@ -174,7 +175,7 @@ def _streamed(records: BatchRecords, target: BatchTables) -> BatchStats | None:
         return None
     found = seen.get
     reasons = _reject(records, target, written) if found["rows"] > found["accepted"] else {}
-    return observed_stats(records.stream, found, reasons, written_lateness(records, written))
+    return observed_stats(records.stream, found, reasons, written, written_lateness(records, written))
 
 
 def _reject(records: BatchRecords, target: BatchTables, written: list[Path]) -> dict[str, int]:
@@ -204,7 +205,10 @@ def _buffered(judged: SmallBatch | BufferedBatch, target: BatchTables) -> BatchS
 def _ledger_row(records: BatchRecords, stats: BatchStats) -> dict[str, Any]:
     manifest, requeue = records.manifest, records.manifest.kind == "requeue"
     lost = manifest.ranges if manifest.kind == "lost" else ()
-    newest = [value for value in (records.before.newest_us, stats.high) if value is not None]
+    before, stream = records.before, records.stream
+    newest = [value for value in (before.newest_us, stats.high) if value is not None]
+    known = (before.confirmed_us, before.reached_us)
+    least_us = stream.event_time_bounds[0]
     return {
         "batch": manifest.batch,
         "kind": manifest.kind,
@@ -220,6 +224,8 @@ def _ledger_row(records: BatchRecords, stats: BatchStats) -> dict[str, Any]:
         "min_event_us": stats.low,
         "max_event_us": stats.high,
         "newest_us": max(newest, default=None),
+        "reached_us": before.reached_us if stats.reached is None else stats.reached,
+        "confirmed_us": confirmed(known, stats.reached, stats.accepted, stream.step_us, least_us),
         "late": stats.lateness.late,
         "lateness": list(stats.lateness.bins),
         "max_lateness_us": stats.lateness.max_us,

@@ -91,11 +91,19 @@ def requeued_lines(
     lines = (
         with_message(taken)
         .groupBy("source_file", "source_line")
-        .agg(*(F.first(name).alias(name) for name in _KEPT), F.collect_set("source_item").alias("items"))
+        .agg(
+            *(F.first(name).alias(name) for name in _KEPT),
+            F.collect_set("source_item").alias("items"),
+            F.min("batch").alias("batch"),
+        )
     )
+    came = tables.read(spark, layout.ledger(stream.name))
+    # A batch is finished soon after its records were listed.
+    came = came.select("batch", F.unix_micros("committed_at").alias("listed_us"))
+    lines = lines.join(F.broadcast(came), "batch", "left")
     layouts, lines = _laid_out(spark, lines, store, stream)
     no_fault = F.lit(None).cast("string").alias("fault")
-    return NumberedLines(lines.select(*_PLACE, "layout", *_KEPT, no_fault, "items"), layouts)
+    return NumberedLines(lines.select(*_PLACE, "layout", *_KEPT, no_fault, "items", "listed_us"), layouts)
 
 
 def _laid_out(

@@ -97,7 +97,7 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
     path = layout.rollup(stream.name)
     schema, plan = plan_all(spark, layout, stream)
     extent = read_extent(layout, stream.name)
-    last, newest_us = extent.batch, extent.newest_us
+    last, newest_us = extent.batch, extent.confirmed_us
     contained = read_marker(layout.rollup(stream.name))
     rows = _rows(spark, layout, stream, last)
     mark = rollup.marker_row(spark, newest_us, last)

@@ -2,7 +2,9 @@
 
     top level    [---------------)[---------------)[---------------)[-----
     raw rows                      xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                     dropped      cut      newest - keep_raw           newest
+                     dropped      cut      confirmed - keep_raw        confirmed
+
+"Confirmed" is the newest time that batches before the last one have confirmed: a batch that moves it deletes nothing.
 
 The cut is a whole node of the top level, so that what is kept is enough to build any whole node again. A row that
 comes later than that is in the nodes all the same; it leaves raw with the next cut.
@@ -45,11 +47,11 @@ from lakehouse.streams.sources.manifest_store import ManifestStore
 log = logging.getLogger(__name__)
 
 
-def _cut_us(stream: Stream, newest_us: int | None) -> int | None:
+def _cut_us(stream: Stream, confirmed_us: int | None) -> int | None:
     """Return before which time raw rows go, None where all are kept."""
-    if stream.keep_raw is None or newest_us is None:
+    if stream.keep_raw is None or confirmed_us is None:
         return None
-    return floor_to(stream.levels[-1].width_us, newest_us - stream.keep_raw)
+    return floor_to(stream.levels[-1].width_us, confirmed_us - stream.keep_raw)
 
 
 def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
@@ -60,17 +62,21 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     that a repeat of it is still one. Whoever calls holds the leases of raw and rollup.
     """
     contained = read_marker(layout.rollup(stream.name))
-    cut = _cut_us(stream, contained.newest_us)
+    confirmed_us = read_extent(layout, stream.name, contained.batch - 1).confirmed_us
+    cut = _cut_us(stream, confirmed_us)
     if cut is None or _is_unfinished(layout, stream):
         return {"raw_dropped": 0}
     known = read_corrections(layout, stream.name)
     before = raw_from(known)
     # Where a shorter `keep_raw` was declared once, rows that are gone stay gone.
     cut = max(cut, before or cut)
-    kept_us = _identities_from(stream, contained.newest_us or cut, cut)
-    batches, forgotten_us = count_before(layout.raw(stream.name), cut, contained.batch, kept_us)
+    kept_us = _identities_from(stream, confirmed_us or cut, cut)
+    batches, latest_us, forgotten_us = count_before(layout.raw(stream.name), cut, contained.batch, kept_us)
     if not batches:
         return {"raw_dropped": 0}
+    # All rows behind the last of them are there, wherever the cut is.
+    width = stream.levels[-1].width_us
+    cut = min(cut, floor_to(width, latest_us) + width)
     asked = _asked(stream, cut, contained.batch, batches)
     if stream.identity:
         ends = (known_from(known, definition(stream)), forgotten_us, oldest_end(layout, stream, kept_us))

@@ -24,7 +24,6 @@ from lakehouse.declare.stream import Source, Stream
 from lakehouse.home.corrections import RETRACT, Correction, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.rollup_table import read_marker
 from lakehouse.spark import tables
 from lakehouse.streams import corrections, rollup
 from lakehouse.streams.rebuild import check_range, widened
@@ -122,10 +121,8 @@ def retract(
         "to_us": high and high + 1,
     }
     if batches and not dry_run:
-        newest = read_marker(layout.rollup(stream.name)).newest_us
-        end = None if high == newest else high + 1
         asked = Correction(
-            *(0, RETRACT, False, by, why, condition, condition, low, end, through),
+            *(0, RETRACT, False, by, why, condition, condition, low, high + 1, through),
             *(figures["rows"], batches, datetime.now(UTC)),
         )
         begun = corrections.begin(layout, stream, asked)

@@ -86,7 +86,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     if not new:
         return {"batches": 0, "rows": 0}
     last, accepted = new[-1].batch, sum(entry.accepted for entry in new)
-    times = (before.newest_us, *(entry.newest_us for entry in new))
+    times = (before.newest_us, *(entry.confirmed_us for entry in new))
     contained = max((time for time in times if time is not None), default=None)
     added = _Added(stream, before.batch + 1, last, contained, accepted)
     if accepted <= min(SMALL_ROWS, _SMALL_ROWS_OF_COUNTERS if stream.counters else SMALL_ROWS):
@@ -103,7 +103,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
 
 @dataclass(frozen=True)
 class _Added:
-    """The nodes of some batches, given the newest time contained, and the marker."""
+    """The nodes of some batches, given the newest time confirmed, and the marker."""
 
     stream: Stream
     first: int
@@ -218,7 +218,7 @@ def compact(layout: Home, stream: Stream) -> dict[str, int]:
 
 
 def marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int = 0) -> DataFrame:
-    """Return the row that says what a table contains: batches up to this one, times up to the newest, rows added."""
+    """Return the row that says what a table contains: batches up to this one, the newest time confirmed, rows added."""
     # From Arrow, so that Spark starts no Python worker for one row.
     return spark.createDataFrame(pa.Table.from_pylist([_marker(newest_us, batch, rows)], _MARKER))
 

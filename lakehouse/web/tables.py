@@ -141,7 +141,7 @@ def _streams(reader: PublishedReader, seen: tuple[str, ...] | None) -> Rows:
     return rows_of(
         reader,
         f"""
-        SELECT stream, earliest_us, newest_us, newest_us - latest_us AS final_before_us, key_names,
+        SELECT stream, earliest_us, newest_us, confirmed_us - latest_us AS final_before_us, key_names,
             (SELECT list(measure ORDER BY measure) FROM measures WHERE stream = s.stream AND measure <> '*')
                 AS measures,
             (SELECT list(default_agg ORDER BY measure) FROM measures WHERE stream = s.stream AND measure <> '*')

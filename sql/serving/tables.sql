@@ -16,7 +16,7 @@ COMMENT ON COLUMN publication.anew_us IS 'When all of its nodes were last made a
 COMMENT ON COLUMN publication.catalog IS 'Every stream.measure that can be asked for.';
 
 CREATE TABLE streams (
-    stream_id INTEGER, stream VARCHAR, definition VARCHAR, newest_us BIGINT, earliest_us BIGINT, batch BIGINT,
+    stream_id INTEGER, stream VARCHAR, definition VARCHAR, newest_us BIGINT, confirmed_us BIGINT, earliest_us BIGINT, batch BIGINT,
     latest_us BIGINT, raw_path VARCHAR, key_names VARCHAR[], series_count BIGINT, nodes BIGINT,
     raw_from_us BIGINT, retracted BIGINT, unchecked BIGINT, basis VARCHAR
 );
@@ -24,7 +24,8 @@ COMMENT ON TABLE streams IS 'One row per published stream.';
 COMMENT ON COLUMN streams.stream_id IS 'Number of the stream; it gets another one when all of its nodes are made anew.';
 COMMENT ON COLUMN streams.stream IS 'Name as configured.';
 COMMENT ON COLUMN streams.definition IS 'Levels, groupings and measures that its rollups were built with.';
-COMMENT ON COLUMN streams.newest_us IS 'Newest event time accepted: the stream''s now. Null without rows.';
+COMMENT ON COLUMN streams.newest_us IS 'Newest event time accepted. Null without rows.';
+COMMENT ON COLUMN streams.confirmed_us IS 'Newest event time confirmed: the stream''s now. Null without rows.';
 COMMENT ON COLUMN streams.earliest_us IS 'Oldest event time ever accepted. Null without rows.';
 COMMENT ON COLUMN streams.batch IS 'Last ingest batch contained.';
 COMMENT ON COLUMN streams.latest_us IS 'How late a row may be before answers of its time were called final.';

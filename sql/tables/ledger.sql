@@ -14,6 +14,8 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     min_event_us BIGINT COMMENT 'earliest event time accepted',
     max_event_us BIGINT COMMENT 'latest event time accepted',
     newest_us BIGINT COMMENT 'latest event time accepted up to and including this batch',
+    reached_us BIGINT COMMENT 'event time that this batch reached, or the last one before it that accepted rows: from the median of its rows on, without a jump',
+    confirmed_us BIGINT COMMENT 'event time that batches up to and including this one have confirmed: retention and levels follow it',
     late BIGINT COMMENT 'accepted rows behind the latest event time that earlier batches had reached or an earlier row of their file had; with arrival times, that rows had which arrived before',
     lateness ARRAY<BIGINT> COMMENT 'late rows per power of two of milliseconds: bin i holds 2^i to 2^(i+1) ms, bin 0 also less',
     max_lateness_us BIGINT COMMENT 'the latest of them, microseconds',

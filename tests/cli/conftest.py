@@ -63,6 +63,7 @@ def published_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         levels=(Level(MINUTE_US, 2 * DAY_US), Level(DAY_US, None)),
         horizons=(START_US, -(2**62)),
         newest_us=START_US + 89 * 20_000_000 + 1_000_000,
+        confirmed_us=START_US + 89 * 20_000_000 + 1_000_000,
         earliest_us=START_US,
         batch=1,
         latest_us=DAY_US,

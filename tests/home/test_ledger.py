@@ -15,17 +15,17 @@ def test_finished_batches_come_in_order(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.ledger("s").mkdir(parents=True)
     columns = {"batch": [2, 1], "accepted": [0, 5], "min_event_us": [None, 3], "max_event_us": [None, 9]}
-    write_delta(pa.table({**columns, "newest_us": [9, 9]}), home.ledger("s"))
+    write_delta(pa.table({**columns, "newest_us": [9, 9], "confirmed_us": [8, 8]}), home.ledger("s"))
 
     found = read_ledger(home, "s")
 
-    assert found == [Entry(1, 5, 3, 9, 9), Entry(2, 0, None, None, 9)]
+    assert found == [Entry(1, 5, 3, 9, 9, 8), Entry(2, 0, None, None, 9, 8)]
     assert (read_ledger(home, "s", after=1), read_ledger(home, "s", through=1)) == (found[1:], found[:1])
-    assert read_extent(home, "s") == Extent(2, 3, 9)
+    assert read_extent(home, "s") == Extent(2, 3, 9, 8)
 
 
 def test_no_ledger_is_no_batch(tmp_path: Path) -> None:
-    assert (read_ledger(Home(tmp_path), "s"), read_extent(Home(tmp_path), "s")) == ([], Extent(0, None, None))
+    assert (read_ledger(Home(tmp_path), "s"), read_extent(Home(tmp_path), "s")) == ([], Extent(0, None, None, None))
 
 
 def test_marker_is_the_greatest_of_its_rows_and_nodes_are_none(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ class RandomStream:
             levels=self.levels,
             horizons=self.horizons,
             newest_us=self.newest_us,
+            confirmed_us=self.newest_us,
             batch=max((row.batch for row in self.rows), default=0),
             latest_us=self.latest_us,
             raw_path=str(folder / "raw"),

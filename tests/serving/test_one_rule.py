@@ -77,6 +77,7 @@ def snapshot(name: str, stream: Stream, nodes: pa.Table, newest_us: int, folder:
         levels=stream.levels,
         horizons=horizons(stream.levels, newest_us),
         newest_us=newest_us,
+        confirmed_us=newest_us,
         earliest_us=0,
         batch=1,
         latest_us=0,

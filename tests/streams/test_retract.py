@@ -141,9 +141,9 @@ def test_a_batch_that_waits_must_be_finished_first(
     spark: SparkSession, lakehouse_of: Callable[[str], Settings]
 ) -> None:
     stream = forgetful(spark, lakehouse_of)
-    (stream.settings.layout.manifests("readings") / "00000002.json").write_text(
-        Manifest(2, "files").to_json()
+    (stream.settings.layout.manifests("readings") / "00000003.json").write_text(
+        Manifest(3, "files").to_json()
     )
 
-    with pytest.raises(RetractRefused, match="batch 2 was begun and is not finished"):
+    with pytest.raises(RetractRefused, match="batch 3 was begun and is not finished"):
         taken_out(stream, Wrong(where={"device": "a"}))

@@ -42,6 +42,9 @@ def print_status(found: Facts) -> None:
     if doubtful := [(stream["stream"], stream["unchecked"]) for stream in streams if stream.get("unchecked")]:
         title = "unchecked: too old to be compared when they came; answers over their times hold both cases"
         print_table(("stream", "rows that may repeat others"), doubtful, title=title)
+    if held := [_held(stream) for stream in streams if stream.get("ahead_us")]:
+        title = "rows ahead of their stream: levels and retention do not follow them (docs/configuration.md)"
+        print_table(("stream", "newest", "confirmed"), held, title=title)
     for stream in streams:
         if stream.get("levels"):
             title = f"levels of {stream['stream']}"
@@ -108,6 +111,10 @@ def _missing(stream: str, column: Facts) -> tuple[Any, ...]:
     missing, accepted, last = column["missing"], column["accepted"], column["last_with"]
     note = "all rows" if missing == accepted else f"no value since batch {last}" if last else "-"
     return (stream, column["column"], missing, percent(missing / accepted), note)
+
+
+def _held(stream: Facts) -> tuple[str, str, str]:
+    return stream["stream"], time_text(stream["newest_us"]), time_text(stream["confirmed_us"])
 
 
 _LEVEL = ("level", "width", "kept for", "nodes", "from", "to", "rows entered")

@@ -135,7 +135,7 @@ def _missing(reader: PublishedReader, stream: str, held: Sequence[Bucket]) -> np
     backfill, of which the lateness says when files were landed. Nor do rows count that were later than ``latest``.
     """
     found = reader.connection.execute(
-        "SELECT lateness, accepted, newest_us, latest_us FROM streams JOIN ("
+        "SELECT lateness, accepted, confirmed_us, latest_us FROM streams JOIN ("
         "SELECT * EXCLUDE newest_us FROM ledger) USING (stream) "
         f"WHERE stream = {text(stream)} AND epoch_us(committed_at) - max_event_us <= latest_us"
     ).fetchall()

@@ -43,7 +43,7 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
         return answered[:limit]
     published, stream = reader.connection, text(question.stream)
     row = published.execute(
-        f"SELECT raw_path, batch, newest_us - latest_us FROM streams WHERE stream = {stream}"
+        f"SELECT raw_path, batch, confirmed_us - latest_us FROM streams WHERE stream = {stream}"
     ).fetchone()
     path, batch, final_before = row or ("", 0, None)
     path = Home(reader.home).tables / path

@@ -149,8 +149,16 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
     count = one.known_series + _scalar(connection, f"SELECT count(*) FROM fresh.segment.series {of_stream}")
     nodes = _scalar(connection, f"SELECT sum(stored) FROM node_counts {of_stream}")
     values = (
-        *(one.number, stream.name, stream.definition, stream.newest_us, stream.earliest_us, stream.batch),
-        *(stream.latest_us, stream.raw_path, stream.key_names, count, nodes),
+        *(one.number, stream.name, stream.definition, stream.newest_us, stream.confirmed_us),
+        *(
+            stream.earliest_us,
+            stream.batch,
+            stream.latest_us,
+            stream.raw_path,
+            stream.key_names,
+            count,
+            nodes,
+        ),
         *(stream.raw_from_us, stream.retracted),
         *(sum(one.n for one in stream.unchecked if one.measure == ROWS), stream.basis()),
     )
@@ -265,7 +273,7 @@ def _edges(stream: StreamSnapshot, measure: str) -> tuple[int, int, int]:
 
     For a measure that was added later the past begins when it was added, because its earlier values are unknown.
     """
-    final = KEPT_FOREVER_US if stream.newest_us is None else stream.newest_us - stream.latest_us
+    final = KEPT_FOREVER_US if stream.confirmed_us is None else stream.confirmed_us - stream.latest_us
     earliest = KEPT_FOREVER_US if stream.earliest_us is None else stream.earliest_us
     kept = stream.horizons[-1] if stream.horizons else KEPT_FOREVER_US
     return final, earliest, max(kept, stream.since.get(measure, kept))

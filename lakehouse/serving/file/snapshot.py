@@ -85,9 +85,10 @@ class StreamSnapshot:
     """One stream as it is to be published.
 
     ``nodes`` is a folder of parquet files with folded nodes at or above their horizons, ``ledger`` one with a row per
-    ingest batch; None if there are none yet. ``horizons`` has one entry per level, finest first. ``entered`` counts
-    per level the rows for which it was the finest that kept their time when they came. ``since`` says from when on
-    the values of measures that were added later are known. ``correction`` is the number of the last correction of its
+    ingest batch; ``confirmed_us`` is the time that horizons count from. None if there are none yet. ``horizons`` has
+    one entry per level, finest first. ``entered`` counts per level the rows for which it was the finest that kept their
+    time when they came. ``since`` says from when on the values of measures that were added later are known.
+    ``correction`` is the number of the last correction of its
     history, ``rebuilt`` that of the last one that changed nodes, and whether it is done; all raw rows from
     ``raw_from_us`` on exist. ``unchecked`` are the rows that may repeat others. If ``changed`` is given, ``nodes``,
     ``ledger`` and ``totals`` are not: these changes and the current version are everything.
@@ -100,6 +101,7 @@ class StreamSnapshot:
     levels: Sequence[Level]
     horizons: Sequence[int]
     newest_us: int | None
+    confirmed_us: int | None
     batch: int
     latest_us: int
     raw_path: str
@@ -148,9 +150,10 @@ class StreamSnapshot:
             [list(grouping) for grouping in self.groupings],
             [(measure, measure.default_agg) for measure in self.measures],
         )
-        times = (list(self.levels), list(self.horizons), self.newest_us, self.earliest_us, self.latest_us)
+        times = (self.newest_us, self.confirmed_us, self.earliest_us, self.latest_us)
         changing = (sorted(self.quarantine.items()), self.correction, list(self.unchecked))
-        return repr((*shown, *times, self.batch, self.raw_path, *changing))
+        kept = (list(self.levels), list(self.horizons))
+        return repr((*shown, *kept, *times, self.batch, self.raw_path, *changing))
 
 
 def totals_of(row: Mapping[str, Any], measures: Sequence[PublishedMeasure]) -> list[Total]:

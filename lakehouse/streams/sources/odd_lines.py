@@ -29,7 +29,13 @@ from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap, no_
 from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.plain_lines import record_hash
 from lakehouse.streams.sources.texts import Unsure, Value, is_long, is_special, scaled, time_of, value_of
-from lakehouse.streams.sources.verdicts import NO_OBJECT, expected_fields, out_of_bounds, repeated
+from lakehouse.streams.sources.verdicts import (
+    NO_OBJECT,
+    ahead_of_listing,
+    expected_fields,
+    out_of_bounds,
+    repeated,
+)
 
 Texts = dict[str, str | None]
 # A JSON parser's own limits are far above these.
@@ -198,6 +204,10 @@ class _Reader:
             if isinstance(text, _Number):
                 raise Unsure
             raise _Rejected(out_of_bounds(text, event, self.stream))
+        listed_us = self.stream.listed_us
+        if listed_us is not None and event - listed_us > self.stream.ahead_us:
+            begin, end = ahead_of_listing(self.stream)
+            raise _Rejected(f"{begin}{(event - listed_us) // 1_000_000}{end}")
         return event
 
     def _arrival(self, texts: Texts, event: int) -> int | None:

@@ -50,6 +50,8 @@ def typed(texts: Mapping[str, pa.Array], count: int, stream: Stream) -> tuple[pa
         event.to_numpy(zero_copy_only=False) if not event.null_count else pc.fill_null(event, 0).to_numpy()
     )
     is_good &= event.is_valid().to_numpy(zero_copy_only=False) & (times >= low) & (times < high)
+    if stream.listed_us is not None:
+        is_good &= times <= stream.listed_us + stream.ahead_us
     arrival, is_sure = _arrival(texts, stream, count)
     is_good &= is_sure & _in_clock_bounds(times, arrival, stream)
     columns = {"event_us": event, "arrival_us": arrival}

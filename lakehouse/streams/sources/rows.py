@@ -1,7 +1,7 @@
 """Named texts -> typed rows, each with the reason it is to be rejected for, or none.
 
-The verdict on a record is a function of the record and the configuration alone: it does not depend on what came
-before, on the clock or on how files were cut into batches.
+The verdict on a record is a function of the record, the configuration and the time of its listing, which its manifest
+holds: it does not depend on what came before, on the clock at that time or on how files were cut into batches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream, TimeColumn
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, typed_type
 from lakehouse.streams.sources.messages import said
-from lakehouse.streams.sources.verdicts import DAY_US, as_unit, expected_bounds, other_units, read_as
+from lakehouse.streams.sources.verdicts import (
+    DAY_US,
+    ahead_of_listing,
+    as_unit,
+    expected_bounds,
+    other_units,
+    read_as,
+)
 
 _ORIGIN = ("source_file", "source_line", "source_item", "record", "message")
 
@@ -114,10 +121,39 @@ def _time(text: Column, time: TimeColumn) -> Column:
         iso = F.when(text.rlike(r"^\d{4}-\d{2}-\d{2}"), text)
         if time.timezone == "UTC":
             return F.unix_micros(iso.try_cast("timestamp"))
-        zoned = iso.rlike(r"([zZ]|[+-]\d{2}:?\d{2})$") & iso.rlike(r"[T ]")
-        local = F.to_utc_timestamp(iso.try_cast("timestamp_ntz").cast("timestamp"), time.timezone)
-        return F.unix_micros(F.when(zoned, iso.try_cast("timestamp")).otherwise(local))
+        local = F.to_utc_timestamp(_wall_clock(iso), time.timezone)
+        return F.unix_micros(F.when(_has_offset(iso), iso.try_cast("timestamp")).otherwise(local))
     return _scaled(text, {"s": 1_000_000, "ms": 1_000, "us": 1}[time.unit])
+
+
+def _has_offset(iso: Column) -> Column:
+    return iso.rlike(r"([zZ]|[+-]\d{2}:?\d{2})$") & iso.rlike(r"[T ]")
+
+
+def _wall_clock(iso: Column) -> Column:
+    return iso.try_cast("timestamp_ntz").cast("timestamp")
+
+
+def _clock_changes(stream: Stream) -> list[Column]:
+    """The verdicts on a local time that comes twice, or never, when the clocks of its zone are changed."""
+    time = stream.event_time
+    if time.unit != "iso" or time.timezone == "UTC":
+        return []
+
+    def shown(event: Column) -> Column:
+        return F.unix_micros(F.from_utc_timestamp(F.timestamp_micros(event), time.timezone))
+
+    event, text = F.col("event_us"), F.col(f"t_{EVENT}")
+    wall, is_local = F.unix_micros(_wall_clock(text)), ~_has_offset(text)
+    is_twice = F.lit(False)
+    for days in (-1, 1):
+        # With the offset of the day before, or after.
+        other = wall - (shown(event + days * DAY_US) - (event + days * DAY_US))
+        is_twice |= (other != event) & (shown(other) == wall)
+    expected = f"in {time.timezone}; expected an offset, such as +01:00"
+    twice = _told("ambiguous_time", time.column, text, f"which comes twice {expected}")
+    never = _told("skipped_time", time.column, text, f"which the clocks skip {expected}")
+    return [F.when(is_local & is_twice, twice), F.when(is_local & (shown(event) != wall), never)]
 
 
 def _scaled(text: Column, microseconds: int) -> Column:
@@ -153,6 +189,8 @@ def _verdict(stream: Stream) -> Column:
             ),
         ),
         F.when((event < low) | (event >= high), _out_of_bounds(stream, event, text)),
+        *([] if stream.listed_us is None else [ahead_verdict(stream, F.lit(stream.listed_us))]),
+        *_clock_changes(stream),
         *_arrival_checks(stream),
         *(_bad_value(name, column) for name, column in stream.all_columns.items() if _is_judged(column)),
     ]
@@ -175,6 +213,14 @@ def _out_of_bounds(stream: Stream, event: Column, text: Column) -> Column:
         F.lit(expected_bounds(stream)),
         F.coalesce(*units, F.lit("")),
     )
+
+
+def ahead_verdict(stream: Stream, listed: Column) -> Column:
+    """The verdict on an event time that is too far ahead of when its record was listed, or null."""
+    ahead = F.col("event_us") - listed
+    begin, end = (F.lit(part) for part in ahead_of_listing(stream))
+    seconds = _div(ahead, F.lit(1_000_000).cast("bigint"))
+    return F.when(ahead > stream.ahead_us, F.concat(begin, seconds.cast("string"), end))
 
 
 def _div(number: Column, factor: Column) -> Column:

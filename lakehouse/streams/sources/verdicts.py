@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
+from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Source, Stream, TimeColumn
 from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.streams.sources.manifest import Layout
@@ -17,6 +18,7 @@ _UNITS = ("s", "ms", "us", "ns")
 # The calendar is the same again after so many years and days.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _EPOCH = date(1970, 1, 1)
+CLOCK = "clock"
 NO_OBJECT = "malformed: expected one JSON object"
 MISQUOTED = "quotes that do not end with their field"
 
@@ -42,6 +44,15 @@ def expected_bounds(stream: Stream) -> str:
     """Return what is expected of an event time that is out of bounds."""
     low, high = (format_timestamp(each).removesuffix(" 00:00:00") for each in stream.event_time_bounds)
     return f", expected {low} to {high} (event_time_bounds)"
+
+
+def ahead_of_listing(stream: Stream) -> tuple[str, str]:
+    """Return what stands before and behind the seconds by which an event time is ahead of its record's listing."""
+    most = format_duration(stream.ahead_us)
+    return (
+        f"{CLOCK}: event time is ",
+        f" s ahead of when its record was listed; expected at most {most} (clock_bounds)",
+    )
 
 
 def other_units(time: TimeColumn) -> list[tuple[str, int]]:

@@ -164,6 +164,7 @@ def _facts(minutes: int, is_counter: bool = False) -> StreamSnapshot:
         levels=LEVELS,
         horizons=horizons(LEVELS, newest),
         newest_us=newest,
+        confirmed_us=newest,
         earliest_us=START_US,
         batch=1,
         latest_us=DAY_US,

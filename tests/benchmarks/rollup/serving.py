@@ -141,6 +141,7 @@ def write_levels(
         levels=levels,
         horizons=kept,
         newest_us=newest,
+        confirmed_us=newest,
         earliest_us=earliest,
         batch=1,
         latest_us=DAY_US,

@@ -41,7 +41,7 @@ NUMBERS = st.integers(1, 24)
 
 
 def entries(*rows: int) -> list[Entry]:
-    return [Entry(number, count, 0, 0, 0) for number, count in enumerate(rows, start=1)]
+    return [Entry(number, count, 0, 0, 0, 0) for number, count in enumerate(rows, start=1)]
 
 
 def test_the_last_plan_is_the_one_begun_else_the_finished_one_and_one_that_is_gone_is_missed(

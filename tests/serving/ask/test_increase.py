@@ -85,6 +85,7 @@ class Meters:
             levels=LEVELS,
             horizons=self.trees["a"].horizons,
             newest_us=max(times_of_all),
+            confirmed_us=max(times_of_all),
             batch=1,
             latest_us=0,
             raw_path=str(folder / "raw"),

@@ -56,6 +56,7 @@ def many(keys: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Publis
         levels=(Level(HOUR_US, 7 * DAY_US), Level(DAY_US, None)),
         horizons=(0, -(2**62)),
         newest_us=23 * HOUR_US + 60_000_000,
+        confirmed_us=23 * HOUR_US + 60_000_000,
         earliest_us=0,
         batch=1,
         latest_us=DAY_US,
