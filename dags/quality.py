@@ -1,4 +1,4 @@
-"""Check every rule on every stream's tables; a failed rule stops the publish.
+"""Check every rule on every stream's tables; a failed rule withholds its stream from the publish.
 
 - **Job** `jobs/check_quality.py`, one task per stream
 - **Reads** `ledger`, `raw`, `quarantine` and `rollup`
@@ -33,8 +33,8 @@ def quality() -> None:
 
         return run_one(check_quality.run, stream, params)
 
-    # A failed rule is about its stream: the others go on to the publish.
-    @task(outlets=[CHECKED], trigger_rule="all_done_min_one_success")
+    # A failed rule is about its stream: the publish withholds it, and says so even if there is no other stream.
+    @task(outlets=[CHECKED], trigger_rule="all_done")
     def passed(figures: Any) -> int:
         return len(figures)
 

@@ -1,4 +1,4 @@
-"""Check every rule on the tables of a stream; a failed rule stops the following jobs.
+"""Check every rule on the tables of a stream; a failed rule withholds the stream from the publish.
 
 Reads ledger, raw, quarantine and rollup; writes <home>/quality and the pages under <home>/reports. Running it again
 changes no table of the stream.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.declare.settings import Settings
@@ -44,6 +45,7 @@ def run(settings: Settings, spark: SparkSession, stream: str, full: bool = False
 def _checked(settings: Settings, spark: SparkSession, stream: str, full: bool) -> dict[str, Any]:
     from lakehouse.home.checked import Checked, read_checked, write_checked
     from lakehouse.streams.checks import measure, open_tables
+    from lakehouse.streams.rejected import rejected_examples
     from lakehouse.streams.rollup_checks import measure_rollup
     from quality.verdicts import record_verdicts
 
@@ -55,7 +57,8 @@ def _checked(settings: Settings, spark: SparkSession, stream: str, full: bool) -
         return {"checks": 0, "failed": 0}
     of_rollup, files = measure_rollup(layout, tables)
     frames = [*measure(tables, spark), *of_rollup]
-    figures = record_verdicts(settings, stream, frames, tables.through)
+    examples = partial(rejected_examples, layout, declared)
+    figures = record_verdicts(settings, stream, frames, tables.through, examples=examples)
     write_checked(path, Checked(tables.through, day, definition, tables.totals, files))
     return {**figures, "full": checked.through < 0}
 

@@ -17,7 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobs.command import arguments_of
-from jobs.snapshots import queries_to_publish, refuse_unchecked, snapshot_of, with_nodes
+from jobs.passed_streams import snapshots_to_publish
+from jobs.snapshots import queries_to_publish, with_nodes
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.queries.registered import as_published
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from lakehouse.serving.file.publish import Published
     from lakehouse.serving.file.query_snapshot import QuerySnapshot
     from lakehouse.serving.file.snapshot import StreamSnapshot
+    from lakehouse.serving.file.withheld import Withheld
 
 log = logging.getLogger(__name__)
 
@@ -38,14 +40,14 @@ def run(
     """Publish all streams and queries as one version; return its number, whether it is new, its nodes and bytes.
 
     A query whose file is wrong keeps the tables of the version before.
+    ``withheld``: streams that have not passed the checks, with the reason; of these the last published state stays.
     ``queries_left_out`` are registered queries that mean something other than what their tables were made for.
 
     ``unchecked`` also publishes batches that the quality checks have not seen or not passed. ``anew`` shares no nodes
     with the version before.
 
     Raises:
-        PublishRefused: if a total of the new file differs from the rollup's, or a stream holds batches that have not
-            passed the checks; readers keep the current version.
+        PublishRefused: if a total of the new file differs from the rollup's; readers keep the current version.
         LeaseHeld: if another process publishes, or builds or compacts one of the rollups, now.
     """
     from lakehouse.serving.file.brought import bring_current
@@ -64,9 +66,7 @@ def run(
         if (store := store_of(layout.serving)) is not None:
             bring_current(layout.serving, store)
         leases.enter_context(kept_open(layout))
-        snapshots = [snapshot_of(settings, stream) for stream in settings.streams.values()]
-        if not unchecked:
-            refuse_unchecked(settings, snapshots)
+        snapshots, withheld = snapshots_to_publish(settings, unchecked)
         shutil.rmtree(scratch, ignore_errors=True)
         published_us = settings.queries.published
         before = published_queries(layout)
@@ -75,38 +75,44 @@ def run(
         queries, changed = queries_to_publish(*asked, before)
         keep = settings.serving.keep_versions
         try:
-            if not is_current(layout, snapshots, queries):
+            if not is_current(layout, snapshots, queries, withheld):
                 shared = shared_batches(layout, snapshots)
                 snapshots = [
                     with_changes(layout, one, shared) or with_nodes(settings, one, scratch / one.name)
                     for one in snapshots
                 ]
-            done = publish(layout, snapshots, keep, queries)
+            done = publish(layout, snapshots, keep, queries, withheld=withheld)
             if anew or is_due(done):
                 whole = [
                     one if one.nodes else with_nodes(settings, one, scratch / f"{one.name}-anew")
                     for one in snapshots
                 ]
                 queries, changed = queries_to_publish(*asked)
-                done = _made_anew(layout, whole, keep, queries, done.version)
+                done = _made_anew(layout, whole, keep, (queries, withheld), done.version)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     figures = ("version", "is_new", "nodes", "bytes", "totals_compared")
     shown = {name: getattr(done, name) for name in figures}
+    shown |= {"withheld": {one.stream: one.because for one in withheld}}
     return shown | {"queries": len(queries), "queries_left_out": changed}
 
 
 def _made_anew(
-    layout: Home, whole: Sequence[StreamSnapshot], keep: int, queries: Sequence[QuerySnapshot], version: int
+    layout: Home,
+    whole: Sequence[StreamSnapshot],
+    keep: int,
+    rest: tuple[Sequence[QuerySnapshot], Sequence[Withheld]],
+    version: int,
 ) -> Published:
     """Publish without sharing; report where the current version differs from the new one, which replaces it."""
     from lakehouse.serving.file.publish import drift, publish
     from lakehouse.serving.file.rows_drift import rows_drift
     from lakehouse.serving.file.versions import hold_version
 
+    queries, withheld = rest
     differs = drift(layout, whole)
     with hold_version(layout.serving, version):
-        done = publish(layout, whole, keep, queries, anew=True)
+        done = publish(layout, whole, keep, queries, anew=True, withheld=withheld)
         differs = differs or rows_drift(layout, version, done.version)
     if differs:
         log.error("version %s was made anew as %s: %s", version, done.version, differs)

@@ -53,24 +53,6 @@ def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
     )
 
 
-def refuse_unchecked(settings: Settings, snapshots: Sequence[StreamSnapshot]) -> None:
-    """Refuse to publish batches that the quality checks have not seen or not passed.
-
-    Raises:
-        PublishRefused: naming the stream and its batches.
-    """
-    from lakehouse.serving.file.gate import PublishRefused
-    from quality.history import verified_through
-
-    for one in snapshots:
-        passed = verified_through(settings.layout.quality, one.name)
-        if one.batch > max(passed, 0):
-            raise PublishRefused(
-                f"stream {one.name}: its rollups hold batches up to {one.batch}, the checks have passed those up to "
-                f"{max(passed, 0)}; run the checks (`tidemark run`), nothing is published before"
-            )
-
-
 def with_nodes(settings: Settings, one: StreamSnapshot, folder: Path) -> StreamSnapshot:
     """Write the stream's folded nodes and its ledger as parquet, and add the nodes up independently of DuckDB."""
     one = replace(one, changed=None)

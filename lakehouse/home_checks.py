@@ -86,6 +86,14 @@ def failed_jobs(home: HomeState) -> Iterator[Finding]:
             yield Finding(f"{job['job']} of {job['stream']}", "wrong", f"failed {job['ended']}: {error}", fix)
 
 
+def withheld_streams(home: HomeState) -> Iterator[Finding]:
+    """Streams whose newest state is not published, because their checks fail."""
+    for one in home.status["withheld"]:
+        fix = "mend what the rule says, then `tidemark requeue` if records were rejected, and `tidemark run`"
+        found = f"withheld since {one['since']} because {one['because']}"
+        yield Finding(f"publish of {one['stream']}", "wrong", found, fix)
+
+
 def still_jobs(home: HomeState) -> Iterator[Finding]:
     """A home in which no job has ended for long, and streams whose batches wait since."""
     jobs = home.status["jobs"]
@@ -226,6 +234,7 @@ def empty_landings(home: HomeState) -> Iterator[Finding]:
 
 HOME_CHECKS: Sequence[Check] = (
     failed_jobs,
+    withheld_streams,
     still_jobs,
     silent_processes,
     quarantined_shares,

@@ -29,20 +29,31 @@ class Verdict:
 
 
 class GateFailed(Permanent, RuntimeError):
-    """Checks failed; where they are about a stream, nothing may be published.
+    """Checks failed; where they are about a stream, its newest state is withheld.
 
-    The message says which checks, what they found and expected, and where the report is. ``kind`` is stream or query.
+    The message says which checks, what they found and expected, ``examples`` of rejected records, and where the report
+    is. ``kind`` is stream or query.
     """
 
-    def __init__(self, stream: str, failed: Sequence[Verdict], report: Path, kind: str = "stream") -> None:
+    def __init__(
+        self,
+        stream: str,
+        failed: Sequence[Verdict],
+        report: Path,
+        kind: str = "stream",
+        examples: Sequence[str] = (),
+    ) -> None:
         self.stream = stream
         self.failed = tuple(failed)
         self.report = report
         count = "1 check" if len(failed) == 1 else f"{len(failed)} checks"
         # What a query's pairs lack is published beside them: holding them back would hide it.
         stopped = (
-            "nothing will be published" if kind == "stream" else "what it found is published all the same"
+            "its last published state stays, other streams go on"
+            if kind == "stream"
+            else "what it found is published all the same"
         )
         lines = [f"{kind} {stream}: {count} failed, {stopped}"]
         lines += [f"  {verdict}" for verdict in failed]
+        lines += [f"  {example}" for example in examples]
         super().__init__("\n".join([*lines, f"report: {report}"]))

@@ -54,8 +54,11 @@ def record_verdicts(
     frames: Sequence[Frame],
     through: int,
     kind: Literal["stream", "query"] = "stream",
+    examples: Callable[[], Sequence[str]] = tuple,
 ) -> dict[str, Any]:
     """Judge what was measured of a stream or query through a batch, note the verdicts, and return how many and where.
+
+    ``examples``: lines about rejected records, made only if a rule does not hold.
 
     Raises:
         GateFailed: when a rule does not hold; the verdicts are in the history all the same.
@@ -66,5 +69,5 @@ def record_verdicts(
     failed = [verdict for verdict in verdicts if not verdict.success]
     report = report_page(layout)
     if failed:
-        raise GateFailed(name, failed, report, kind)
+        raise GateFailed(name, failed, report, kind, examples())
     return {"checks": len(verdicts), "failed": 0, "through": through, "report": str(report)}

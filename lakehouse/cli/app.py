@@ -28,6 +28,7 @@ from lakehouse.cli.commands import (
     metrics,
     plan,
     plot,
+    quarantine,
     queries,
     rebuild,
     requeue,
@@ -49,7 +50,20 @@ from lakehouse.service import ending
 # In the order in which the help lists them.
 COMMANDS = (
     *(init, simulate, bridge, collect, run, serve, ask, plot, sql, spark, web, status),
-    *(metrics, plan, queries, explain, doctor, requeue, accept_loss, rebuild, retract, token, airflow),
+    *(
+        metrics,
+        plan,
+        queries,
+        explain,
+        doctor,
+        quarantine,
+        requeue,
+        accept_loss,
+        rebuild,
+        retract,
+        token,
+        airflow,
+    ),
 )
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 

@@ -30,12 +30,17 @@ def status(home: Path | Home) -> Fields:
     Cost: one open of the published file, a few small tables; no node is read.
     """
     layout = home if isinstance(home, Home) else Home(home)
-    jobs, found = read_all(layout), Fields(home=str(layout.root), published=None, streams=[])
+    jobs, found = read_all(layout), Fields(home=str(layout.root), published=None, streams=[], withheld=[])
     found |= {"jobs": jobs, "heartbeats": read_heartbeats(layout, datetime.now(UTC))}
     try:
         with open_published(layout) as published:
             found["published"] = _publication(layout, published.connection)
             found["streams"] = _streams(layout, published.connection)
+            found["withheld"] = _withheld(published.connection)
+        known = {stream["stream"] for stream in found["streams"]}
+        found["streams"] += [
+            _unpublished(layout, name) for name in _known_streams(layout) if name not in known
+        ]
     except NotPublished:
         found["streams"] = [_unpublished(layout, name) for name in _known_streams(layout)]
     found["service"] = service_heartbeat(layout)
@@ -110,6 +115,7 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields)
         "raw_from": _moment(fields["raw_from_us"]),
         **_ledger(connection, name, fields["retracted"]),
         "quarantine": dict(quarantine),
+        "open": sum(records for _, records in quarantine),
         "measures": _rows(connection, measures),
         "levels": _levels(connection, name),
         "schema_changes": _schema_changes(connection, name),
@@ -123,6 +129,12 @@ def _ahead_us(newest_us: int | None, confirmed_us: int | None) -> int:
     """Return how far the newest row is ahead of what is confirmed; 0 within an ordinary step."""
     ahead = 0 if newest_us is None or confirmed_us is None else newest_us - confirmed_us
     return ahead if ahead > AHEAD_US else 0
+
+
+def _withheld(connection: duckdb.DuckDBPyConnection) -> list[Fields]:
+    """Return the streams whose newest state is not published, since when, and the reason."""
+    rows = _rows(connection, "SELECT * FROM withheld ORDER BY stream")
+    return [row | {"since": _moment(row["since_us"])} for row in rows]
 
 
 def _levels(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:

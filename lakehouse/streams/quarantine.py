@@ -7,6 +7,7 @@ that earlier batches rejected and no earlier requeue took. What is open is there
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,9 +39,27 @@ def waiting_records(layout: Home, stream: Stream) -> dict[str, int]:
 
     Cost: one pass over two columns of the ledger; manifests are read where some record was rejected.
     """
+    waiting = Counter[str]()
+    for rejected in _open_by_reason(layout, stream):
+        counted = rejected.group_by("reason").aggregate([("records", "sum")])
+        waiting.update(
+            dict(zip(*(counted[name].to_pylist() for name in ("reason", "records_sum")), strict=True))
+        )
+    return dict(+waiting)
+
+
+def open_batches(layout: Home, stream: Stream, reason: str) -> list[int]:
+    """Return the batches with records of a reason that no requeue has taken yet."""
+    of_reason = (
+        rejected.filter(pc.equal(rejected["reason"], reason)) for rejected in _open_by_reason(layout, stream)
+    )
+    return [batch for rejected in of_reason for batch in rejected["batch"].to_pylist()]
+
+
+def _open_by_reason(layout: Home, stream: Stream) -> Iterator[pa.Table]:
+    """Yield rows of batch, reason and records that no requeue has taken yet."""
     requeues: list[Manifest] | None = None
     finished = ("batch", 1, read_extent(layout, stream.name).batch)
-    waiting = Counter[str]()
     for rows in read_parts(layout.ledger(stream.name), ("batch", "reasons"), finished):
         rejected = _by_reason(rows)
         if not rejected.num_rows:
@@ -50,11 +69,7 @@ def waiting_records(layout: Home, stream: Stream) -> dict[str, int]:
             requeues = [manifest for manifest in store.manifests if manifest.kind == "requeue"]
         for manifest in requeues:
             rejected = rejected.filter(pc.invert(_takes_records(manifest, rejected)))
-        counted = rejected.group_by("reason").aggregate([("records", "sum")])
-        waiting.update(
-            dict(zip(*(counted[name].to_pylist() for name in ("reason", "records_sum")), strict=True))
-        )
-    return dict(+waiting)
+        yield rejected.filter(pc.greater(rejected["records"], 0))
 
 
 def _by_reason(rows: pa.Table) -> pa.Table:

@@ -38,6 +38,14 @@ COMMENT ON COLUMN streams.retracted IS 'Accepted rows that were taken back out.'
 COMMENT ON COLUMN streams.basis IS 'Hash of what all of its nodes depend on; the next version shares nodes while it stays.';
 COMMENT ON COLUMN streams.unchecked IS 'Rows older than identities were known for when they came: they may repeat others.';
 
+CREATE TABLE withheld (stream VARCHAR, since_us BIGINT, because VARCHAR, published_batch BIGINT, queries VARCHAR[]);
+COMMENT ON TABLE withheld IS 'One row per stream whose newest state is not published, because it has not passed the checks.';
+COMMENT ON COLUMN withheld.stream IS 'Stream; its last published state is in this version, if it has any.';
+COMMENT ON COLUMN withheld.since_us IS 'When it was first withheld, microseconds since the epoch, UTC.';
+COMMENT ON COLUMN withheld.because IS 'Rules that do not hold, with what was observed.';
+COMMENT ON COLUMN withheld.published_batch IS 'Last ingest batch of its published state; null if it was never published.';
+COMMENT ON COLUMN withheld.queries IS 'Registered queries that read it: their results also hold its rows that are withheld here.';
+
 CREATE TABLE measures (
     stream VARCHAR, measure VARCHAR, type VARCHAR, decimals INTEGER, slot_base BIGINT, is_counter BOOLEAN,
     default_agg VARCHAR

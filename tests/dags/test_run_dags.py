@@ -11,6 +11,7 @@ from jobs.outcome import reporting
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.lease import lease
 from lakehouse.home.outcomes import last_outcome
+from lakehouse.serving.status import status
 from tests.dags.one_dag import dag_run
 from tests.readings import write
 
@@ -108,17 +109,25 @@ def test_a_stream_that_cannot_be_read_stands_still_alone_and_of_queries_those_as
     assert (settings.layout.serving / "current").exists()
 
 
-def test_a_failed_gate_stops_the_publish_with_its_own_words(settings: Settings) -> None:
+def test_a_failed_gate_withholds_its_stream_with_its_own_words(settings: Settings) -> None:
     _land(settings, "a.csv", "oops,x,1", "oops,y,1", "1600000000,x,20.5")
 
     outcomes = run_dags.run(settings, streams=["alpha"], progress=lambda _: None)
 
-    assert [(outcome["job"], outcome["ok"]) for outcome in outcomes][-1] == ("check_quality", False)
-    assert outcomes[-1]["error"].startswith("stream alpha: 1 check failed, nothing will be published")
-    assert "rejected_share is 0.666667, expected at most 0.5" in outcomes[-1]["error"]
-    assert not (settings.layout.serving / "current").exists()
+    (failed,) = (outcome for outcome in outcomes if not outcome["ok"])
+    assert failed["job"] == "check_quality"
+    assert failed["error"].startswith("stream alpha: 1 check failed, its last published state stays")
+    assert "rejected_share is 0.666667, expected at most 0.5" in failed["error"]
+    assert "bad_event_time 2 of 3, such as line 2 of " in failed["error"]
     kept = last_outcome(settings.layout, "check_quality", "alpha")
-    assert kept is not None and kept["error"] == outcomes[-1]["error"]
+    assert kept is not None and kept["error"] == failed["error"]
+    (withheld,) = status(settings.layout)["withheld"]
+    assert withheld["stream"] == "alpha" and "rejected_share is 0.666667" in withheld["because"]
+
+    _land(settings, "b.csv", *(f"160000000{second},x,20.5" for second in range(1, 6)))
+    assert all(outcome["ok"] for outcome in run_dags.run(settings, progress=lambda _: None))
+    mended = status(settings.layout)
+    assert mended["withheld"] == [] and mended["streams"][0]["rows"] == 6
 
 
 def test_an_unknown_stream_is_refused_before_anything_starts(settings: Settings) -> None:

@@ -76,26 +76,28 @@ def ask(
     if start_us >= end_us:
         raise WrongUsage(f"--from {start} is not before --to {end}")
     keys = pairs(where or [], "--where")
-    from lakehouse.serving.ask.ask import ask as answers_to
-    from lakehouse.serving.ask.ask import unknown_keys
+    from lakehouse.serving.ask import ask as asking
+    from lakehouse.serving.ask import question as of
     from lakehouse.serving.ask.missing import missing_of
-    from lakehouse.serving.ask.question import Question, default_aggregate, values_as_text
     from lakehouse.serving.sandbox.sandbox import open_published
 
     home, began = globals_of(context).home_folder(), time.perf_counter()
     with open_published(home) as published:
-        chosen = agg or default_aggregate(published.connection, stream, measure)
+        chosen = agg or of.default_aggregate(published.connection, stream, measure)
         between = (start_us, end_us)
-        answers = answers_to(
+        answers = asking.ask(
             published, stream, measure, chosen, *between, keys or None, by or None, exact, limit, timeout
         )
-        asked = Question(stream, measure, chosen, *between, values_as_text(keys), tuple(by or ()), limit)
+        asked = of.Question(
+            stream, measure, chosen, *between, of.values_as_text(keys), tuple(by or ()), limit
+        )
         missing = missing_of(published.connection, asked, answers)
+        question: dict[str, Any] = {"withheld": of.withheld_because(published.connection, stream)}
     elapsed_ms = round(1000 * (time.perf_counter() - began), 1)
     if keys and not any(answer.rows for answer in answers):
-        for sentence in unknown_keys(home, stream, measure, keys, timeout):
+        for sentence in asking.unknown_keys(home, stream, measure, keys, timeout):
             print(sentence, file=sys.stderr)
-    question = {"stream": stream, "measure": measure, "agg": chosen, "from_us": start_us, "to_us": end_us}
+    question |= {"stream": stream, "measure": measure, "agg": chosen, "from_us": start_us, "to_us": end_us}
     if as_json:
         beside = {"missing": missing.missing if missing else 0, "elapsed_ms": elapsed_ms}
         documents = [question | vars(answer) | beside for answer in answers]
@@ -123,6 +125,8 @@ def _print(question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[
         rows.append((*(answer.key[name] for name in by), answer.value, interval, *counts, grouping))
     title = f"{question['agg']}({question['measure']}) of {question['stream']}"
     print_table(headers, rows, title=title)
+    if question["withheld"]:
+        print(f"{question['stream']}: newer data are {question['withheld']}")
 
 
 def _print_notes(answers: Sequence[Answer], missing: Missing | None, elapsed_ms: float) -> None:

@@ -17,6 +17,12 @@ def print_status(found: Facts) -> None:
     streams = found["streams"]
     if streams:
         print_table(_STREAM, [_stream(stream) for stream in streams], title="streams")
+    if found["withheld"]:
+        rows = [
+            (one["stream"], one["since"], one["published_batch"], one["because"]) for one in found["withheld"]
+        ]
+        headers = ("stream", "since", "published through batch", "because")
+        print_table(headers, rows, title="withheld: the last published state stays until the checks pass")
     changes = [(s["stream"], c["batch"], c["change"]) for s in streams for c in s.get("schema_changes", [])]
     if changes:
         print_table(("stream", "batch", "file: change"), changes, title="columns that changed, latest first")
@@ -83,7 +89,7 @@ def _headline(found: Facts) -> str:
 
 
 _STREAM = (
-    *("stream", "rows", "late", "late by p50", "p95", "max", "quarantined", "duplicates"),
+    *("stream", "rows", "late", "late by p50", "p95", "max", "rejected", "open", "duplicates"),
     *("newest", "raw from", "nodes", "batches waiting", "lag", "open quarantine"),
 )
 
@@ -91,7 +97,7 @@ _STREAM = (
 def _stream(stream: Facts) -> tuple[Any, ...]:
     late = f"{stream['late']:,} ({percent(stream['late_share'])})" if "late" in stream else None
     lateness = (_span(stream.get(f"lateness_{part}_us")) for part in ("p50", "p95", "max"))
-    counts = (stream.get("quarantined"), stream.get("duplicates"))
+    counts = (stream.get("quarantined"), stream.get("open"), stream.get("duplicates"))
     ages = (time_text(stream.get("newest_us")), time_text(stream.get("raw_from_us")))
     return (
         stream["stream"],

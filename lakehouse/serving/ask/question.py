@@ -179,6 +179,8 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
     aggregate_named(question.aggregate)
     streams = dict(_rows(connection, "SELECT stream, key_names FROM streams ORDER BY stream"))
     if question.stream not in streams:
+        if because := withheld_because(connection, question.stream):
+            raise UnknownName(f"stream {question.stream!r} is not published: {because}")
         raise UnknownName(unknown("stream", question.stream, list(streams)))
     found = _rows(
         connection, f"SELECT measure, is_counter FROM measures WHERE stream = {text(question.stream)}"
@@ -202,6 +204,14 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
         if name not in streams[question.stream]:
             raise UnknownName(unknown(f"key of {question.stream}", name, streams[question.stream]))
     _check_range_and_grouping(connection, question)
+
+
+def withheld_because(connection: duckdb.DuckDBPyConnection, stream: str) -> str | None:
+    """Return since when a stream's newest state is withheld, and the reason; None if it is not."""
+    asked = f"SELECT since_us, because FROM withheld WHERE stream = {text(stream)}"
+    for since_us, because in _rows(connection, asked):
+        return f"withheld since {iso_timestamp(since_us)} because {because}"
+    return None
 
 
 def _check_range_and_grouping(connection: duckdb.DuckDBPyConnection, question: Question) -> None:

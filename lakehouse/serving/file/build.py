@@ -29,6 +29,7 @@ from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.file.snapshot import ROWS, PublishedMeasure, StreamSnapshot, fingerprint
 from lakehouse.serving.file.unchecked import in_ladder
 from lakehouse.serving.file.versions import draft_path
+from lakehouse.serving.file.withheld import Withheld, keep, kept_from, write_withheld
 from lakehouse.serving.literals import literal, parquet, row, text
 from lakehouse.serving.table_reader import connected
 from sql import statement
@@ -60,11 +61,12 @@ def write_tables(
     queries: Sequence[QuerySnapshot] = (),
     folder: Path | None = None,
     previous: Previous | None = None,
+    withheld: Sequence[Withheld] = (),
 ) -> tuple[Stored, RowStore]:
     """Fill every table of the version, with the macros and views; return where its nodes and rows are.
 
     ``folder`` takes segments; if it is None, everything is in the version's own file. ``previous`` is attached if the
-    version may share with it.
+    version may share with it. ``withheld``: streams that keep their state of ``previous``.
 
     Raises:
         ValueError: if the version before is not the one that a stream's changes follow.
@@ -76,16 +78,20 @@ def write_tables(
     is_large = folder is not None and any(stream.changed is None for stream in streams)
     draft = draft_path(folder / "segments", f"{version:08d}") if folder and is_large else None
     open_fresh(connection, draft)
+    kept = kept_from(previous, withheld)
     # Without a stream that shares its nodes, no segment of nodes is shared.
-    of_nodes = previous if any(stream.changed for stream in streams) else None
+    of_nodes = previous if kept or any(stream.changed for stream in streams) else None
     for one in _numbered(sorted(streams, key=lambda one: one.name), of_nodes):
         _write_stream(connection, one)
+    if previous is not None:
+        keep(connection, previous, kept)
     stored = settle(connection, version, folder, draft, of_nodes)
     shared = (previous.rows, previous.row_segments) if previous else ({}, ())
     store = RowStore(connection, version, folder, *shared)
     ledgers = [
         _take_ledger(connection, store, None),
         *(_take_ledger(connection, store, one) for one in streams),
+        *(_keep_ledger(connection, store, one, previous) for one in kept),
     ]
     take_queries(store, queries)
     store.settle()
@@ -96,7 +102,8 @@ def write_tables(
         write_queries(connection, store, queries)
         for created in views(stored.segments, stored.has_own):
             connection.execute(created)
-        _write_publication(connection, version, fingerprint(streams, queries), previous)
+        write_withheld(connection, withheld, previous)
+        _write_publication(connection, version, fingerprint(streams, queries, withheld), previous)
     return stored, store
 
 
@@ -114,7 +121,7 @@ def _write_publication(
     names = "string_agg(stream || '.' || measure, ', ' ORDER BY stream, measure)"
     catalog = f"SELECT coalesce({names}, 'nothing') FROM measures"
     now_us = time.time_ns() // 1000
-    anew = "(SELECT anew_us FROM previous.publication)" if previous else now_us
+    anew = "(SELECT anew_us FROM previous.publication)" if previous and previous.is_shared else now_us
     values = f"{version}, {now_us}, {text(made_of)}, ({catalog}), {anew}"
     connection.execute(f"INSERT INTO publication VALUES ({values})")
 
@@ -301,7 +308,7 @@ def _take_ledger(
         table = SharedRows("ledger", "", ("stream", "batch"), is_view=False)
         store.open(table, statement("serving/ledger"))
         return table
-    table = SharedRows(f"ledger_{stream.name}", "", ("batch",), batches=stream.batch, is_view=False)
+    table = _ledger_of(stream.name, stream.batch)
     changed = stream.changed
     before = store.open(table, statement("serving/ledger"), is_shared=changed is not None)
     into, named = (
@@ -317,6 +324,22 @@ def _take_ledger(
     elif stream.ledger is not None and any(stream.ledger.glob("*.parquet")):
         files = f"read_parquet({text(str(stream.ledger / '*.parquet'))})"
         connection.execute(f"{into} {named} {files} ORDER BY batch")
+    return table
+
+
+def _ledger_of(stream: str, batch: int) -> SharedRows:
+    return SharedRows(f"ledger_{stream}", "", ("batch",), batches=batch, is_view=False)
+
+
+def _keep_ledger(
+    connection: duckdb.DuckDBPyConnection, store: RowStore, stream: str, previous: Previous | None
+) -> SharedRows:
+    """Add the ledger that the version before has of a withheld stream."""
+    assert previous is not None
+    table = _ledger_of(stream, previous.streams[stream].batch)
+    if store.open(table, statement("serving/ledger")) is None:
+        rows = f"FROM previous.ledger WHERE stream = {text(stream)}"
+        connection.execute(f"INSERT INTO {store.arrived(table)} BY NAME {rows}")
     return table
 
 

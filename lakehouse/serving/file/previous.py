@@ -31,12 +31,16 @@ class PublishedStream:
 
 @dataclass(frozen=True)
 class Previous:
-    """A version that a new one may share with: its streams and segments of nodes, oldest first; the same of rows."""
+    """A version that a new one may share with: its streams and segments of nodes, oldest first; the same of rows.
+
+    ``is_shared`` is False if all is written anew, but for streams that are withheld.
+    """
 
     segments: tuple[str, ...]
     streams: Mapping[str, PublishedStream]
     row_segments: tuple[str, ...]
     rows: Mapping[str, RowsBefore]
+    is_shared: bool = True
 
 
 def attach_previous(connection: duckdb.DuckDBPyConnection, folder: Path, version: int) -> Previous:

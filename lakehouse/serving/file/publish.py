@@ -41,6 +41,7 @@ from lakehouse.serving.file.versions import (
     segment_path,
     store_of,
 )
+from lakehouse.serving.file.withheld import Withheld, without_others
 from lakehouse.serving.sandbox.locked import connect_locked
 
 
@@ -66,21 +67,24 @@ def publish(
     keep_versions: int = 3,
     queries: Sequence[QuerySnapshot] = (),
     anew: bool = False,
+    withheld: Sequence[Withheld] = (),
 ) -> Published:
     """Publish all streams and queries as one version, unless the current one has the same content and not ``anew``.
+
+    ``withheld``: streams that are not among ``streams``, and keep the state that the current version has of them.
 
     Raises:
         PublishRefused: if a total differs from the rollup's; readers see no change.
     """
     folder = home.serving
     with publisher(folder):
-        if not anew and is_current(home, streams, queries):
+        if not anew and is_current(home, streams, queries, withheld):
             return _published(folder, current_version(folder) or 0, is_new=False)
         version, store = next_version(folder), store_of(folder)
         draft = draft_path(folder, f"{version:08d}")
         try:
-            previous = None if anew else current_version(folder)
-            nodes, rows, compared = _write(folder, version, draft, streams, queries, previous)
+            shared = _shared_with(folder, withheld, anew)
+            nodes, rows, compared = _write(folder, version, draft, (streams, queries, withheld), shared)
             if store is not None:
                 upload(store, folder, version, draft, _parts(folder, nodes, rows))
             with bringing(folder) if store is not None else nullcontext():
@@ -99,6 +103,11 @@ def _parts(folder: Path, *stored: Stored | RowStore) -> dict[str, Path]:
     return found | {one.segments[-1]: one.written for one in stored if one.written}
 
 
+def _shared_with(folder: Path, withheld: Sequence[Withheld], anew: bool) -> tuple[int | None, bool]:
+    """Return the version to share with, None for none, and whether only its withheld streams are shared."""
+    return (None if anew and not withheld else current_version(folder)), anew
+
+
 def _place(folder: Path, version: int, draft: Path, *stored: Stored | RowStore) -> None:
     """Rename the written files to their final names, then move the pointer."""
     for one in stored:
@@ -115,20 +124,20 @@ def _write(
     folder: Path,
     version: int,
     draft: Path,
-    streams: Sequence[StreamSnapshot],
-    queries: Sequence[QuerySnapshot],
-    shared: int | None,
+    content: tuple[Sequence[StreamSnapshot], Sequence[QuerySnapshot], Sequence[Withheld]],
+    shared: tuple[int | None, bool],
 ) -> tuple[Stored, RowStore, int]:
     """Write the file and its segments under hidden names; return where nodes and rows are, and the totals compared.
 
-    ``shared`` is the version to share with, None for none.
+    ``shared`` is the version to share with, None for none, and whether that is withheld streams alone.
     """
-    previous = None
+    previous, (streams, queries, withheld), (before, only_withheld) = None, content, shared
     (folder / "segments").mkdir(exist_ok=True)
     with drafted(draft) as connection:
-        if shared is not None:
-            previous = attach_previous(connection, folder, shared)
-        nodes, rows = write_tables(connection, version, streams, queries, folder, previous)
+        if before is not None:
+            previous = attach_previous(connection, folder, before)
+            previous = without_others(previous, withheld) if only_withheld else previous
+        nodes, rows = write_tables(connection, version, streams, queries, folder, previous, withheld)
         return nodes, rows, reconcile(connection, streams, nodes.newest)
 
 
@@ -145,7 +154,12 @@ def shared_batches(home: Home, streams: Sequence[StreamSnapshot]) -> dict[str, i
     }
 
 
-def is_current(home: Home, streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapshot] = ()) -> bool:
+def is_current(
+    home: Home,
+    streams: Sequence[StreamSnapshot],
+    queries: Sequence[QuerySnapshot] = (),
+    withheld: Sequence[Withheld] = (),
+) -> bool:
     """Return whether the current version was made from these streams, queries, batches, definitions and macros.
 
     It reads no nodes and no totals, so it can be called before they are made.
@@ -155,7 +169,7 @@ def is_current(home: Home, streams: Sequence[StreamSnapshot], queries: Sequence[
         return False
     with hold_current(folder) as held, connect_locked(held.path) as connection:
         row = connection.execute("SELECT fingerprint FROM publication").fetchone()
-    return row is not None and row[0] == fingerprint(streams, queries)
+    return row is not None and row[0] == fingerprint(streams, queries, withheld)
 
 
 def drift(home: Home, streams: Sequence[StreamSnapshot]) -> str | None:

@@ -166,8 +166,15 @@ def totals_of(row: Mapping[str, Any], measures: Sequence[PublishedMeasure]) -> l
     return [Total(level, grouping, ROWS, rows, rows, None), *named]
 
 
-def fingerprint(streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapshot] = ()) -> str:
-    """Return the hash of everything that determines a version: streams, queries, batches, definitions and macros."""
+def fingerprint(
+    streams: Sequence[StreamSnapshot],
+    queries: Sequence[QuerySnapshot] = (),
+    withheld: Sequence[object] = (),
+) -> str:
+    """Return the hash of everything that determines a version: streams, queries, batches, definitions and macros.
+
+    ``withheld``: the streams whose state in the version before stays, and why.
+    """
     digest = hashlib.sha256()
     filled = sorted({file for query in queries for file in query.statements})
     for created in (
@@ -181,4 +188,5 @@ def fingerprint(streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapsh
         digest.update(stream.identity().encode())
     for query in sorted(queries, key=lambda query: query.name):
         digest.update(query.identity().encode())
+    digest.update(repr(list(withheld)).encode() if withheld else b"")
     return digest.hexdigest()

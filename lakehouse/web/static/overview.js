@@ -14,6 +14,7 @@ export async function overview(sheet) {
     state.published ? h("p", { class: "note" }, `Version ${state.published.version}, published ${time(Date.parse(state.published.published_at) * 1000)}, ${span(state.published.age_s * 1e6)} ago`)
       : h("p", { class: "warn" }, "Nothing is published yet: run `tidemark run`."),
     standing.length ? h("section", {}, h("h2", {}, "Stands still"), h("ul", {}, standing.map((line) => h("li", { class: "bad" }, line)))) : h("p", { class: "good" }, "Nothing stands still."),
+    ...(state.withheld.length ? [h("h2", {}, "Withheld"), table("Streams whose newest state is not published", [["stream", (row) => row.stream], ["since", (row) => time(row.since_us)], ["because", (row) => row.because]], state.withheld)] : []),
     h("h2", {}, "Streams"), h("div", { class: "cards" }, state.streams.map(card)),
     h("h2", {}, "Alarms now"), await alarms(queries),
     h("h2", {}, "Queries"),
@@ -29,7 +30,7 @@ export async function overview(sheet) {
 function card(one) {
   const link = h("a", { href: `?view=explore&stream=${encodeURIComponent(one.stream)}` }, one.stream);
   if (one.rows === undefined) return h("article", { class: "card" }, h("h3", {}, one.stream), h("p", { class: "note" }, "not published yet"));
-  const came = one.received + one.requeued, found = one.accepted + one.quarantined + one.duplicates;
+  const came = one.received + one.requeued, again = one.requeued ? ` + ${number(one.requeued)} requeued` : "", found = one.accepted + one.quarantined + one.duplicates;
   return h("article", { class: "card" }, h("h3", {}, link), facts([
     ["rows", number(one.rows)],
     ["newest", one.newest_us === null ? "–" : `${time(one.newest_us)}, ${span(Math.max(0, Date.now() * 1000 - one.newest_us))} ago`],
@@ -37,7 +38,7 @@ function card(one) {
     ...(one.missing.length ? [["without a value", h("span", { class: one.missing.some((each) => each.missing === each.accepted || each.last_with !== null) ? "warn" : "" }, one.missing.map((each) => `${each.column} ${share(each.missing, each.accepted)}${each.last_with === null ? "" : `, all since batch ${number(each.last_with)}`}`).join("; "))]] : []),
     ["late", `${number(one.late)} (${share(one.late, one.accepted + one.duplicates)})`],
     ["late by, 95 %", span(one.lateness_p95_us)],
-    ["balance", h("span", { class: came === found ? "good" : "bad" }, `in ${number(came)} ${came === found ? "=" : "≠"} ${number(one.accepted)} accepted + ${number(one.quarantined)} quarantined + ${number(one.duplicates)} duplicates`)],
+    ["balance", h("span", { class: came === found ? "good" : "bad" }, `received ${number(one.received)}${again} ${came === found ? "=" : "≠"} ${number(one.accepted)} accepted + ${number(one.quarantined)} quarantined${one.requeued ? ` (${number(one.open)} open)` : ""} + ${number(one.duplicates)} duplicates`)],
     ["waiting", `${number(one.manifests.waiting)} batches${one.lag ? `, ${number(one.lag)} messages` : ""}`],
     ["in quarantine", Object.keys(one.quarantine).length ? h("a", { href: `?view=quarantine&stream=${encodeURIComponent(one.stream)}` }, Object.entries(one.quarantine).map(([reason, count]) => `${reason} ${number(count)}`).join(", ")) : "nothing"],
   ]));

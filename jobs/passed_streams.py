@@ -1,0 +1,52 @@
+"""The streams that a publish may take, because they have passed the checks, and those that it withholds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobs.snapshots import snapshot_of
+from lakehouse.declare.settings import Settings
+from lakehouse.home.outcomes import last_outcome
+
+if TYPE_CHECKING:
+    from lakehouse.serving.file.snapshot import StreamSnapshot
+    from lakehouse.serving.file.withheld import Withheld
+
+
+def snapshots_to_publish(settings: Settings, unchecked: bool) -> tuple[list[StreamSnapshot], list[Withheld]]:
+    """Return a snapshot of each stream to publish, and the streams that are withheld, with the reason.
+
+    Withheld is a stream whose last check failed, whose rollups are of another declaration, or, without ``unchecked``,
+    that holds batches which no check has passed. The fault of one stream is no other's.
+    """
+    from lakehouse.serving.file.withheld import Withheld
+    from lakehouse.streams.rollup import HistoryErased, RollupOutdated
+
+    snapshots, withheld = [], []
+    for stream in settings.streams.values():
+        try:
+            one = snapshot_of(settings, stream)
+            because = _unpassed(settings, one, unchecked)
+        except (RollupOutdated, HistoryErased) as refused:
+            because = str(refused)
+        if because is None:
+            snapshots.append(one)
+        else:
+            readers = sorted(q.name for q in settings.registered.values() if stream.name in q.streams)
+            withheld.append(Withheld(stream.name, because, tuple(readers)))
+    return snapshots, withheld
+
+
+def _unpassed(settings: Settings, one: StreamSnapshot, unchecked: bool) -> str | None:
+    """Return the reason for which a stream has not passed the checks, None if it has."""
+    from quality.history import verified_through
+
+    last = last_outcome(settings.layout, "check_quality", one.name)
+    if last is not None and not last["ok"]:
+        _, *rules = str(last["error"]).splitlines()
+        shown = [line.strip() for line in rules if not line.startswith("report: ")]
+        return "; ".join(shown) or str(last["error"])
+    passed = 0 if unchecked else max(verified_through(settings.layout.quality, one.name), 0)
+    if unchecked or one.batch <= passed:
+        return None
+    return f"its rollups hold batches up to {one.batch}, the checks have passed those up to {passed}"

@@ -1,0 +1,64 @@
+"""``tidemark quarantine``: rejected records by reason, with examples, and the line that requeues them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse.cli.options import AsJson, declared, globals_of
+
+EXAMPLES = (
+    "tidemark quarantine",
+    "tidemark quarantine telemetry --reason bad_value --limit 10",
+    "tidemark quarantine telemetry --json",
+)
+
+
+def quarantine(
+    context: typer.Context,
+    stream: Annotated[str | None, typer.Argument(help="A declared stream [default: all].")] = None,
+    reason: Annotated[
+        list[str] | None, typer.Option(help="Only records rejected for this reason; may be repeated.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, max=1000, help="Examples of each reason.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Show open rejected records by reason, with examples.
+
+    Open are records that no requeue has taken. Bytes of records are escaped. No JVM is started.
+    """
+    from lakehouse.cli.output import print_json
+    from lakehouse.streams.rejected import open_reasons
+
+    settings = globals_of(context).settings()
+    declared(settings, [stream] if stream else [])
+    found: list[dict[str, Any]] = []
+    for name in [stream] if stream else settings.streams:
+        for one in open_reasons(settings.layout, settings.stream(name), reason or [], limit):
+            command = f"tidemark requeue {name} --reason {one['reason']}" if one["requeues"] else None
+            found.append({"stream": name} | one | {"requeue": command})
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+def _print(found: list[dict[str, Any]]) -> None:
+    from lakehouse.cli.output import print_table
+
+    if not found:
+        print("no rejected record is open")
+        return
+    rows = [
+        (one["stream"], one["reason"], one["open"], one["requeue"] or "land the file again") for one in found
+    ]
+    print_table(("stream", "reason", "open", "after a fix"), rows, title="open rejected records")
+    for one in found:
+        examples = [
+            (each["source_file"], each["source_line"], each["detail"], each["record"])
+            for each in one["examples"]
+        ]
+        if examples:
+            title = f"{one['stream']}, {one['reason']}"
+            print_table(("file", "line", "found", "record"), examples, title=title)
