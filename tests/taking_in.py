@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from lakehouse.algorithms.ingest.confirmed import Reach
 from lakehouse.algorithms.ingest.lateness import measure
 from lakehouse.declare.columns import Column
+from lakehouse.declare.landing import located
 from lakehouse.declare.settings import Settings
 from lakehouse.declare.stream import Stream
 from lakehouse.home.table_log import newest_version, read_rows
@@ -149,7 +150,8 @@ def _lines(records: BatchRecords) -> Iterator[_Line]:
     stream = records.stream
     assert (stream.source.format, stream.source.explode) == ("ndjson", None)
     for file in records.manifest.files:
-        for number, record in enumerate(Path(file.path).read_bytes().splitlines(), start=1):
+        path = Path(located(stream.source.path, file.path))
+        for number, record in enumerate(path.read_bytes().splitlines(), start=1):
             said = json.loads(record, parse_float=Decimal)
             row = {
                 name: _value(said.get(column.path or name), column)
