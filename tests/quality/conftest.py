@@ -59,6 +59,7 @@ SCHEMAS = {
             ("kind", TEXT),
             *((name, LONG) for name in _COUNTS),
             ("reasons", pa.map_(TEXT, LONG)),
+            *((name, LONG) for name in ("min_event_us", "newest_us", "confirmed_us")),
         ]
     ),
     "raw": pa.schema(
@@ -73,7 +74,12 @@ SCHEMAS = {
             ("record_hash", pa.binary()),
         ]
     ),
-    "quarantine": pa.schema([("batch", LONG), ("reason", TEXT), ("source_file", TEXT)]),
+    "quarantine": pa.schema(
+        [
+            *(("batch", LONG), ("reason", TEXT), ("source_file", TEXT)),
+            *(("source_line", LONG), ("detail", TEXT), ("record", pa.binary())),
+        ]
+    ),
     "nodes": pa.schema(
         [
             ("level", pa.int32()),
@@ -112,7 +118,9 @@ class Lake:
         """Append rows, all by default, to a table."""
         columns = SCHEMAS[table].names
         found = [
-            dict(zip(columns, row, strict=True)) for row in (getattr(self, table) if rows is None else rows)
+            # The last columns are null: what rules are about comes first.
+            dict(zip(columns, row, strict=False))
+            for row in (getattr(self, table) if rows is None else rows)
         ]
         if found:
             append(path, [row | _pairs(row) for row in found])
