@@ -4,7 +4,8 @@
     batch, source_file, source_line, source_item              the order in which rows are taken in
     o_<name> ...                                              the query's own columns, of the row's side
 
-Rows are taken in by arrival time; those without one first, in the order of their files.
+Rows are taken in by arrival time. Those without one come first, batch by batch in the order of event time: files of one
+batch have no order among themselves, so their names decide nothing, and no row is late for what its own batch holds.
 """
 
 from __future__ import annotations
@@ -74,10 +75,19 @@ def as_batch(rows: pa.Table, first: int | None = None) -> Batch:
 
 
 def in_order(rows: pa.Table, first: Sequence[str] = ()) -> pa.Table:
-    """Return rows in the order in which they are taken in; ``first`` are columns that count before it."""
-    came = rows["arrival_us"].fill_null(NO_TIME)
-    keys = [(name, "ascending") for name in (*first, "came", "side", *ORDER)]
-    return rows.take(pc.sort_indices(rows.append_column("came", came), keys))
+    """Return rows in the order in which they are taken in; ``first`` are columns that count before it.
+
+    The order of two rows depends on these two alone: a repair, which reads some rows only, has them in the same one.
+    """
+    has_none = rows["arrival_us"].is_null()
+    columns = {
+        "came": rows["arrival_us"].fill_null(NO_TIME),
+        "of_batch": pc.if_else(has_none, rows["batch"], 0),
+        "due": pc.if_else(has_none, rows["event_us"], 0),
+    }
+    columns |= {name: rows[name] for name in (*first, "side", *ORDER)}
+    keys = [(name, "ascending") for name in (*first, "came", "of_batch", "due", "side", *ORDER)]
+    return rows.take(pc.sort_indices(pa.table(columns), keys))
 
 
 def _columns(query: PairsQuery, streams: Mapping[str, Stream], number: int) -> tuple[str, ...]:
