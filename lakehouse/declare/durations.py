@@ -18,6 +18,8 @@ MICROSECONDS = {
 LONGEST = 29_000 * MICROSECONDS["y"]
 # How far a time may be ahead unless declared: clocks of a zone that is not declared are up to fourteen hours ahead.
 AHEAD_US = MICROSECONDS["d"]
+# What a measured duration is spelled in, longest first: years would hide that they are of 365 days.
+SPELLED = ("d", "h", "m", "s", "ms", "us")
 _PART = re.compile(r"(\d+)\s*(us|ms|[smhdwy])\s*")
 _DURATION = re.compile(rf"\s*(?:{_PART.pattern})+")
 EXPECTED = 'whole numbers with units (us, ms, s, m, h, d, w, y), such as "4h48m"'
@@ -48,3 +50,16 @@ def format_duration(microseconds: int | None) -> str:
         if microseconds % MICROSECONDS[unit] == 0:
             return f"{microseconds // MICROSECONDS[unit]}{unit}"
     return f"{microseconds}us"
+
+
+def spelled_duration(microseconds: int) -> str:
+    """Return a measured duration in every unit that it has a part of.
+
+    >>> spelled_duration(10_800_000_000), spelled_duration(93_600_000_500), spelled_duration(0)
+    ('3h', '1d2h500us', '0s')
+    """
+    parts, left = [], microseconds
+    for unit in SPELLED:
+        count, left = divmod(left, MICROSECONDS[unit])
+        parts += [f"{count}{unit}"] if count else []
+    return "".join(parts) or "0s"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.declare.durations import MICROSECONDS, format_duration, parse_duration
+from lakehouse.declare.durations import MICROSECONDS, format_duration, parse_duration, spelled_duration
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,7 @@ def test_a_duration_is_whole_numbers_with_units(text: str, microseconds: int) ->
 @given(st.integers(1, 10**15))
 def test_what_is_formatted_is_parsed_back(microseconds: int) -> None:
     assert parse_duration(format_duration(microseconds)) == microseconds
+    assert parse_duration(spelled_duration(microseconds)) == microseconds
 
 
 @given(st.integers(1, 20_000), st.sampled_from(sorted(set(MICROSECONDS) - {"w"})))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import maintain
+from lakehouse.declare.durations import spelled_duration
 from lakehouse.declare.settings import load_settings
 from lakehouse.streams import small_batch
 from lakehouse.streams.retract import Wrong
@@ -133,9 +134,8 @@ def test_a_time_far_ahead_of_the_listing_is_in_quarantine_until_the_declaration_
     (path,) = stream.settings.layout.manifests("readings").glob("*.json")
     listed_us = json.loads(path.read_text())["listed_us"]
     seconds = (4_102_358_400 * 10**6 - listed_us) // 10**6
-    detail = (
-        f"event time is {seconds} s ahead of when its record was listed; expected at most 1d (clock_bounds)"
-    )
+    span = spelled_duration(seconds * 10**6)
+    detail = f"event time is {span} ahead of when its record was listed; expected at most 1d (clock_bounds)"
     found = stream.rows("quarantine", "source_line", "reason", "detail")
     assert found == [(3, "clock", detail), (4, "clock", detail)]
 

@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
 from functools import cache, cached_property
 from typing import Any
 
@@ -22,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakehouse.declare.columns import Column, sql_type
-from lakehouse.declare.durations import format_duration
+from lakehouse.declare.durations import spelled_duration
 from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap, no_items
@@ -30,9 +29,11 @@ from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.plain_lines import record_hash
 from lakehouse.streams.sources.texts import Unsure, Value, is_long, is_special, scaled, time_of, value_of
 from lakehouse.streams.sources.verdicts import (
+    EVENT_IS,
     NO_OBJECT,
     ahead_of_listing,
     expected_fields,
+    off_arrival,
     out_of_bounds,
     repeated,
 )
@@ -42,7 +43,6 @@ Texts = dict[str, str | None]
 _LONGEST, _DEEPEST = 30_000, 500
 _LONG_NUMBER, _JAVA_NUMBER = re.compile("[0-9]{500}"), re.compile(r"INF|\+Infinity")
 _BLANKS = "".join(map(chr, range(0x21)))
-_SECOND = Decimal("0.001")
 _NO_DIGITS = re.compile("[eE].*|[-.]")
 # A double is exactly told by so many digits, and has one text of so many.
 _SURE_DIGITS = 15
@@ -207,7 +207,8 @@ class _Reader:
         listed_us = self.stream.listed_us
         if listed_us is not None and event - listed_us > self.stream.ahead_us:
             begin, end = ahead_of_listing(self.stream)
-            raise _Rejected(f"{begin}{(event - listed_us) // 1_000_000}{end}")
+            seconds = (event - listed_us) // 1_000_000
+            raise _Rejected(f"{begin}{spelled_duration(seconds * 1_000_000)}{end}")
         return event
 
     def _arrival(self, texts: Texts, event: int) -> int | None:
@@ -228,10 +229,8 @@ class _Reader:
         bounds, delay = self.stream.clock_bounds, arrival - event
         if bounds is None or -bounds.ahead <= delay <= bounds.behind:
             return
-        micros = float(delay) if is_long(delay) else float(arrival) - float(event)
-        seconds = Decimal(repr(micros / 1_000_000)).quantize(_SECOND, ROUND_HALF_UP)
-        most = f"at most {format_duration(bounds.behind)} behind, {format_duration(bounds.ahead)} ahead"
-        raise _Rejected(f"clock: event time is {seconds} s behind arrival; expected {most}")
+        ahead, behind = off_arrival(bounds)
+        raise _Rejected(f"{EVENT_IS}{spelled_duration(abs(delay))}{ahead if delay < 0 else behind}")
 
 
 def _rejected(verdict: _Rejected, line: Mapping[str, Any]) -> dict[str, Any]:

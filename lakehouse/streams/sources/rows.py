@@ -11,15 +11,17 @@ from pyspark.sql import functions as F
 
 from lakehouse.declare.columns import Column as StreamColumn
 from lakehouse.declare.columns import sql_type
-from lakehouse.declare.durations import format_duration
+from lakehouse.declare.durations import MICROSECONDS, SPELLED
 from lakehouse.declare.stream import Stream, TimeColumn
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, typed_type
 from lakehouse.streams.sources.messages import said
 from lakehouse.streams.sources.verdicts import (
     DAY_US,
+    EVENT_IS,
     ahead_of_listing,
     as_unit,
     expected_bounds,
+    off_arrival,
     other_units,
     read_as,
 )
@@ -219,8 +221,18 @@ def ahead_verdict(stream: Stream, listed: Column) -> Column:
     """The verdict on an event time that is too far ahead of when its record was listed, or null."""
     ahead = F.col("event_us") - listed
     begin, end = (F.lit(part) for part in ahead_of_listing(stream))
-    seconds = _div(ahead, F.lit(1_000_000).cast("bigint"))
-    return F.when(ahead > stream.ahead_us, F.concat(begin, seconds.cast("string"), end))
+    seconds = ahead - ahead % F.lit(MICROSECONDS["s"]).cast("bigint")
+    return F.when(ahead > stream.ahead_us, F.concat(begin, _spelled(seconds), end))
+
+
+def _spelled(microseconds: Column) -> Column:
+    """The text of ``durations.spelled_duration``, of a duration of at least the shortest unit."""
+    parts, left = [], microseconds
+    for unit in SPELLED:
+        size = F.lit(MICROSECONDS[unit]).cast("bigint")
+        count, left = _div(left, size), left % size
+        parts.append(F.when(count > 0, F.concat(count.cast("string"), F.lit(unit))))
+    return F.concat_ws("", *parts)
 
 
 def _div(number: Column, factor: Column) -> Column:
@@ -250,15 +262,13 @@ def _arrival_checks(stream: Stream) -> list[Column]:
     )
     if stream.clock_bounds is None:
         return [bad]
-    bounds = stream.clock_bounds
-    expected = (
-        f"expected at most {format_duration(bounds.behind)} behind, {format_duration(bounds.ahead)} ahead"
-    )
-    # Times that are further apart than microseconds can tell are so to the double's precision.
-    micros = F.coalesce(delay, F.col("arrival_us").cast("double") - F.col("event_us"))
-    seconds = F.format_string("%.3f", micros / F.lit(1_000_000.0))
-    clock = F.concat(F.lit("clock: event time is "), seconds, F.lit(f" s behind arrival; {expected}"))
-    return [bad, F.when((micros > bounds.behind) | (micros < -bounds.ahead), clock)]
+    bounds, (ahead, behind) = stream.clock_bounds, off_arrival(stream.clock_bounds)
+    # Times can be further apart than 64 bits hold.
+    event, arrival = (F.col(name).cast("decimal(20,0)") for name in ("event_us", "arrival_us"))
+    is_far = delay.isNull() & F.col("arrival_us").isNotNull() & F.col("event_us").isNotNull()
+    end = F.when(arrival < event, F.lit(ahead)).otherwise(F.lit(behind))
+    clock = F.concat(F.lit(EVENT_IS), _spelled(F.abs(arrival - event)), end)
+    return [bad, F.when(is_far | (delay > bounds.behind) | (delay < -bounds.ahead), clock)]
 
 
 def _is_judged(column: StreamColumn) -> bool:

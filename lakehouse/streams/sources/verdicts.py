@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 from lakehouse.declare.durations import format_duration
-from lakehouse.declare.stream import Source, Stream, TimeColumn
+from lakehouse.declare.stream import ClockBounds, Source, Stream, TimeColumn
 from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.streams.sources.manifest import Layout
 
@@ -19,6 +19,7 @@ _UNITS = ("s", "ms", "us", "ns")
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _EPOCH = date(1970, 1, 1)
 CLOCK = "clock"
+EVENT_IS = f"{CLOCK}: event time is "
 NO_OBJECT = "malformed: expected one JSON object"
 MISQUOTED = "quotes that do not end with their field"
 
@@ -47,12 +48,19 @@ def expected_bounds(stream: Stream) -> str:
 
 
 def ahead_of_listing(stream: Stream) -> tuple[str, str]:
-    """Return what stands before and behind the seconds by which an event time is ahead of its record's listing."""
+    """Return what stands before and behind the time by which an event time is ahead of its record's listing."""
     most = format_duration(stream.ahead_us)
-    return (
-        f"{CLOCK}: event time is ",
-        f" s ahead of when its record was listed; expected at most {most} (clock_bounds)",
+    return EVENT_IS, f" ahead of when its record was listed; expected at most {most} (clock_bounds)"
+
+
+def off_arrival(bounds: ClockBounds) -> tuple[str, str]:
+    """Return what stands behind the time by which an event time is ahead of its arrival, and behind it."""
+    limits = {"ahead of": bounds.ahead, "behind": bounds.behind}
+    ahead, behind = (
+        f" {side} its arrival; expected at most {format_duration(most)} (clock_bounds)"
+        for side, most in limits.items()
     )
+    return ahead, behind
 
 
 def other_units(time: TimeColumn) -> list[tuple[str, int]]:

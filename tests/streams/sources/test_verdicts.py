@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakehouse.declare.durations import spelled_duration
 from lakehouse.declare.settings import load_settings
 from lakehouse.declare.stream import Source
 from lakehouse.streams import small_batch
@@ -119,6 +120,32 @@ def test_a_record_that_cannot_be_read_is_rejected_with_the_same_reason_by_every_
         made.ingest()
         found += made.rows("quarantine", "reason", "detail")
     assert [f"{reason}: {detail}" for reason, detail in found] == [verdict] * 2
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("most", [small_batch.SMALL_BYTES, -1], ids=["here", "spark"])
+def test_a_wrong_clock_is_measured_from_the_arrival_to_its_own_side(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(small_batch, "SMALL_BYTES", most)
+    source = f'{JSON} }}\narrival_time = {{ column = "came", unit = "us" }}\n'
+    source += 'clock_bounds = { ahead = "5m", behind = "1d" '
+    made = lake(spark, tmp_path, "s", source, '"int"')
+    arrivals = {
+        T0 * 10**6 - 10_800_000_000: "3h ahead of its arrival; expected at most 5m",
+        T0 * 10**6 - 300_000_001: "5m1us ahead of its arrival; expected at most 5m",
+        T0 * 10**6 + 2 * 86_400_000_000 + 500_000: "2d500ms behind its arrival; expected at most 1d",
+        -(2**63): f"{spelled_duration(T0 * 10**6 + 2**63)} ahead of its arrival; expected at most 5m",
+        T0 * 10**6: None,
+    }
+    made.land("a", "".join(f'{{"at": {T0}, "v": 1, "came": {arrival}}}\n' for arrival in arrivals))
+    made.ingest()
+    found = made.rows("quarantine", "source_line", "reason", "detail")
+    assert found == [
+        (line, "clock", f"event time is {text} (clock_bounds)")
+        for line, text in enumerate(arrivals.values(), start=1)
+        if text
+    ]
 
 
 @pytest.mark.spark
