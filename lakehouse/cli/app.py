@@ -145,16 +145,21 @@ def call(arguments: Sequence[str]) -> int:
         code = _command()(args=list(arguments) or ["--help"], prog_name="tidemark", standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
-        print("interrupted", file=sys.stderr, flush=True)
-        sys.stdout.flush()
-        return INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:
         # Whoever read our output has gone; Python would complain once more while closing stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
-        return _reported(error, as_json)
+        # What is still raised then only says that something was cut short.
+        return _interrupted() if ending.heard() else _reported(error, as_json)
     return code if isinstance(code, int) else 0
+
+
+def _interrupted() -> int:
+    print("interrupted", file=sys.stderr, flush=True)
+    sys.stdout.flush()
+    return INTERRUPTED
 
 
 @cache

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from lakehouse.cli.app import COMMANDS, call
+from lakehouse.service import ending
 from tests.cli.conftest import Tidemark
 
 HEAVY = (
@@ -49,6 +51,18 @@ def test_every_example_is_a_command_line_that_can_be_read(
 
     assert call([*words[1:], "--help"]) == 0
     assert "Usage: tidemark" in capsys.readouterr().out
+
+
+def test_an_error_of_a_command_that_a_signal_ends_is_not_told(
+    called: Tidemark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--config", "nowhere.toml", "status")
+    assert "nowhere.toml" in called(*words).stderr
+    monkeypatch.setattr(ending._State, "number", signal.SIGTERM)
+
+    ended = called(*words)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
 
 
 def test_help_lists_every_command_and_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
