@@ -33,7 +33,7 @@ def run(
 
     First says what a changed tidemark.toml will do (`tidemark plan`). Then runs ingest, rollups, queries, repair,
     quality, publish and maintain, in this order. Progress goes to stderr. Safe to repeat, and to kill anywhere. Exit
-    code 1 if a job failed.
+    code 1 if a job failed; a query whose file is wrong fails where all are run, and is named where only some are.
     """
     from lakehouse.cli.commands.plan import changes
     from lakehouse.cli.output import print_json
@@ -46,6 +46,9 @@ def run(
         _require_runnable(settings, name, stream or list(settings.streams))
     started = time.monotonic()
     progress = printer()
+    for name, problems in settings.faulty.items() if stream or query else ():
+        # A run of everything has a task for each that fails with this message.
+        progress(f"query {name} is set aside until its file is mended: {'; '.join(map(str, problems))}")
     for name in stream or settings.streams:
         for sentence in changes(storage_plan(settings.layout, settings.stream(name))):
             progress(f"{name}: {sentence}")

@@ -45,6 +45,29 @@ def test_a_query_that_is_not_registered_or_lacks_a_stream_is_refused(
     assert lacking.stderr.startswith("tidemark: query 'both' reads telemetry too: give --stream for each")
 
 
+@pytest.mark.parametrize("named", [("--stream", "flows"), ("--query", "sound")])
+def test_a_run_of_some_names_the_queries_that_are_set_aside(
+    called: Tidemark, tmp_path: Path, named: tuple[str, str]
+) -> None:
+    called("init")
+    (tmp_path / "queries").mkdir(exist_ok=True)
+    sound = "SELECT COUNT(*) FROM flows [1 HOUR] f, telemetry [1 HOUR] t WHERE f.event_us = t.event_us EVERY 1 HOUR"
+    (tmp_path / "queries" / "sound.sql").write_text(sound)
+    (tmp_path / "queries" / "torn.sql").write_text(sound.replace("flows [", "rivers ["))
+    # The run ends there, before it begins anything.
+    home = tmp_path / "var"
+    home.mkdir(exist_ok=True)
+    (home / "airflow").write_text("")
+
+    ended = called("run", *named)
+
+    assert ended.returncode == 1
+    [line] = [line for line in ended.stderr.splitlines() if "set aside" in line]
+    assert (
+        "query torn is set aside until its file is mended: queries/torn.sql:1:" in line and "rivers" in line
+    )
+
+
 @pytest.mark.spark
 @pytest.mark.airflow
 @pytest.mark.slow
