@@ -23,6 +23,8 @@ def test_every_stream_tells_its_rows_levels_and_quarantine(lakehouse: Lakehouse)
     assert [level["horizon_us"] for level in deep["levels"]][:3] == STREAMS["deep"].horizons[:3]
     assert deep["levels"][3]["to_us"] > STREAMS["deep"].newest_us
     assert (deep["late"], deep["duplicates"], deep["lateness_max_us"]) == (9, 3, 7500)
+    # Of those that came, which no retraction makes fewer.
+    assert deep["late_share"] == 9 / deep["accepted"]
     assert deep["schema_changes"][0]["change"] == "b.ndjson: gained volts"
     assert (deep["lost"], deep["lag"]) == (3 * 42, None)
     lacking = sum(row.temp is None for row in STREAMS["deep"].rows)

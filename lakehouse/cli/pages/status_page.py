@@ -89,7 +89,7 @@ def _headline(found: Facts) -> str:
 
 
 _STREAM = (
-    *("stream", "rows", "late", "late by p50", "p95", "max", "rejected", "open", "duplicates"),
+    *("stream", "rows", "late of accepted", "late by p50", "p95", "max", "rejected", "open", "duplicates"),
     *("newest", "raw from", "nodes", "batches waiting", "lag", "open quarantine"),
 )
 

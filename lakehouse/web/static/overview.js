@@ -36,7 +36,7 @@ function card(one) {
     ["newest", one.newest_us === null ? "–" : `${time(one.newest_us)}, ${span(Math.max(0, Date.now() * 1000 - one.newest_us))} ago`],
     ...(one.unchecked ? [["unchecked", h("span", { class: "warn" }, `${number(one.unchecked)} rows came too late to be compared and may repeat others`)]] : []),
     ...(one.missing.length ? [["without a value", h("span", { class: one.missing.some((each) => each.missing === each.accepted || each.last_with !== null) ? "warn" : "" }, one.missing.map((each) => `${each.column} ${share(each.missing, each.accepted)}${each.last_with === null ? "" : `, all since batch ${number(each.last_with)}`}`).join("; "))]] : []),
-    ["late", `${number(one.late)} (${share(one.late, one.accepted + one.duplicates)})`],
+    ["late of accepted", `${number(one.late)} (${share(one.late, one.accepted)})`],
     ["late by, 95 %", span(one.lateness_p95_us)],
     ["balance", h("span", { class: came === found ? "good" : "bad" }, `received ${number(one.received)}${again} ${came === found ? "=" : "≠"} ${number(one.accepted)} accepted + ${number(one.quarantined)} quarantined${one.requeued ? ` (${number(one.open)} open)` : ""} + ${number(one.duplicates)} duplicates`)],
     ["waiting", `${number(one.manifests.waiting)} batches${one.lag ? `, ${number(one.lag)} messages` : ""}`],

@@ -21,8 +21,10 @@ def test_a_status_tells_versions_streams_levels_and_quarantine(
 
 
 def test_people_get_tables(called: Tidemark, published_home: Path) -> None:
-    lines = [line.split() for line in called("--home", published_home, "status").stdout.splitlines()]
+    text = called("--home", published_home, "status").stdout
 
+    lines = [line.split() for line in text.splitlines()]
+    assert "late of accepted" in text
     assert ["levels", "of", "telemetry"] in lines
     assert ["1", "1m", "2d", "90", "2026-01-01", "00:00:00", "2026-01-01", "00:30:00", "-"] in lines
     assert ["clock", "3"] in [line[-2:] for line in lines]
