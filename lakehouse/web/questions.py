@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from lakehouse.serving.ask.arrivals import arrivals
 from lakehouse.serving.ask.ask import answers, unknown_keys
+from lakehouse.serving.ask.missing import missing_of
 from lakehouse.serving.ask.question import INCREASE, Question, with_default
 from lakehouse.serving.ask.series import Series, series, series_by
 from lakehouse.serving.sandbox.guard import LONGEST_STATEMENT
@@ -147,8 +148,14 @@ def ask_rows(reader: PublishedReader, asked: Question) -> Rows:
     is_more = asked.limit is not None and len(found) > asked.limit
     rows = [[getattr(one, name) for name in _ANSWER] for one in found[: asked.limit]]
     about = {"version": reader.version, "question": question_document(asked), "truncated": is_more}
+    # Of answers that are cut off, the rows behind them cannot be told from those of the others.
+    missing = None if is_more else missing_of(reader.connection, replace(asked, limit=None), found)
+    about["missing"] = missing.missing if missing else None if is_more else 0
+    notes = [missing.sentence] if missing else []
     if asked.where and not any(one.rows for one in found):
-        about["notes"] = unknown_keys(reader, asked.stream, asked.measure, asked.where, timeout_s=None)
+        notes += unknown_keys(reader, asked.stream, asked.measure, asked.where, timeout_s=None)
+    if notes:
+        about["notes"] = notes
     return Rows(list(_ANSWER), list(_ANSWER.values()), rows, about)
 
 

@@ -119,7 +119,24 @@ def test_a_value_that_no_row_has_is_named_with_near_ones(client: TestClient) -> 
     )
 
     assert found["notes"] == ["no row of deep has device 'c'; there are: None, a, b, it's, {odd}=1"]
-    assert "notes" not in there
+    assert not any("no row" in note for note in there.get("notes", []))
+
+
+def test_rows_without_a_value_of_the_measure_are_counted_beside_the_answer(client: TestClient) -> None:
+    rows = STREAMS["deep"].rows
+    missing = sum(row.temp is None for row in rows)
+    asked = {"stream": "deep", "measure": "temp", "agg": "avg"}
+
+    found, by_key, cut, counted = (
+        client.get("/latest/ask.json", params=asked | more).json()
+        for more in ({}, {"by": "device"}, {"by": "device", "limit": 1}, {"measure": "*", "agg": "count"})
+    )
+
+    assert found["missing"] == by_key["missing"] == missing > 0
+    assert found["notes"] == by_key["notes"] == [f"of {len(rows):,} rows {missing:,} have no value"]
+    assert (cut["truncated"], cut["missing"]) == (True, None)
+    assert counted["missing"] == 0
+    assert "notes" not in counted
 
 
 @pytest.mark.parametrize(("limit", "is_cut"), [(1, True), (4, False), (5, False)])

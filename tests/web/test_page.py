@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -141,7 +142,9 @@ def test_what_may_still_change_looks_so_and_what_may_not_does_not(
     opened(browser, address, EXPLORE.replace("002999", "001000"))
     assert "all final" in browser.find_element(By.ID, "main").text
     opened(browser, address, "?view=explore&stream=deep&measure=temp")
-    assert "not final: late rows may still come" in browser.find_element(By.ID, "main").text
+    text = browser.find_element(By.ID, "main").text
+    assert "not final: late rows may still come" in text
+    assert re.search(r"of [0-9,]+ rows [0-9,]+ have no value", text)
 
 
 def test_a_form_makes_an_address_that_shows_the_same(browser: webdriver.Chrome, address: str) -> None:

@@ -133,8 +133,7 @@ def _print_notes(answers: Sequence[Answer], missing: Missing | None, elapsed_ms:
     from lakehouse.cli.output import print_line
 
     if missing:
-        about = "" if missing.is_exact else "about "
-        print(f"of {about}{missing.rows:,} rows {about}{missing.missing:,} have no value")
+        print(missing.sentence)
     if doubtful := max((answer.unchecked for answer in answers), default=0):
         print_line(
             f"{doubtful:,} rows came when identities of their time were no longer known and may repeat others: the "

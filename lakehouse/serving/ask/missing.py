@@ -26,6 +26,12 @@ class Missing:
     missing: int
     is_exact: bool
 
+    @property
+    def sentence(self) -> str:
+        """The counts as people read them."""
+        about = "" if self.is_exact else "about "
+        return f"of {about}{self.rows:,} rows {about}{self.missing:,} have no value"
+
 
 def missing_of(
     connection: duckdb.DuckDBPyConnection, question: Question, answers: Sequence[Answer]
