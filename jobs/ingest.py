@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -22,6 +23,7 @@ from lakehouse.streams.sources.kafka import Broker
 from lakehouse.streams.sources.manifest import Repeat
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.no_match import no_match
+from lakehouse.streams.sources.unlisted import unlisted
 from lakehouse.streams.topics import Topics
 
 log = logging.getLogger(__name__)
@@ -50,8 +52,8 @@ def _take_files(target: StreamTables, store: ManifestStore, before: Progress) ->
     files = store.add_files(source, partial(_is_repeat, target), bool(target.stream.identity))
     totals = drain(target, store, before)
     repeats = [str(each) for manifest in store.behind(last) for each in manifest.repeats]
-    standing = list(store.changed_files)
-    if not store.matched and not store.last_batch:
+    standing = [*islice(unlisted(source), _SHOWN), *store.changed_files]
+    if not store.matched and not store.last_batch and not standing:
         standing.append(no_match(source))
     for text in (*repeats, *standing):
         log.warning("stream %s: %s", name, text)

@@ -206,22 +206,32 @@ def faulty_queries(home: HomeState) -> Iterator[Finding]:
 
 def unread_files(home: HomeState) -> Iterator[Finding]:
     """Files that the last ingest passed over, as their content changed after they were read."""
+    from lakehouse.streams.sources.unlisted import CANNOT
+
     said = home.status["standing"]
     for stream in dict.fromkeys(each["stream"] for each in said):
-        found = [each["what"] for each in said if each["stream"] == stream]
-        if found and not found[0].startswith("no file matches"):
+        of_stream = [each["what"] for each in said if each["stream"] == stream]
+        # What is about folders is looked at again as it is now.
+        found = [what for what in of_stream if CANNOT not in what and not what.startswith("no file matches")]
+        if found:
             fix = "land the new content under a new name, then `tidemark run`"
             yield Finding(f"files of {stream}", "warning", _some(found), fix)
 
 
 def empty_landings(home: HomeState) -> Iterator[Finding]:
-    """Streams of files that have read nothing and whose path no file matches now."""
+    """Streams with folders that cannot be listed, or that have read nothing and whose path no file matches now."""
     from lakehouse.home.store_client import StoreUnavailable
     from lakehouse.streams.sources.files import matching
     from lakehouse.streams.sources.no_match import no_match
+    from lakehouse.streams.sources.unlisted import unlisted
 
     for name, stream in (home.settings.streams if home.settings else {}).items():
-        if stream.source.kind == "kafka" or read_extent(home.layout, name).batch:
+        if stream.source.kind == "kafka":
+            continue
+        if closed := list(unlisted(stream.source)):
+            fix = "give the user that runs Tidemark the rights to read and to enter them"
+            yield Finding(f"folders of {name}", "warning", _some(closed), fix)
+        if closed or read_extent(home.layout, name).batch:
             continue
         try:
             if next(matching(stream.source), None) is None:

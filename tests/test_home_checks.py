@@ -13,6 +13,7 @@ from lakehouse.streams.sources.manifest import LandedFile, Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.readings import declared
 from tests.serving.conftest import Lakehouse
+from tests.streams.sources.test_unlisted import make_too_deep
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -82,6 +83,17 @@ def test_a_path_that_no_file_matches_is_named_with_what_the_folder_holds(tmp_pat
 
     said = f"no file matches {tmp_path}/landing/*.csv; the folder holds 1 entry, such as a.CSV"
     assert (found["path of readings"].state, found["path of readings"].found) == ("warning", said)
+
+
+def test_a_folder_that_cannot_be_listed_is_named_whatever_was_read(tmp_path: Path) -> None:
+    settings = _settings(tmp_path, "landing/**/*.csv")
+    make_too_deep(tmp_path / "landing")
+
+    found = {each.check: each for each in examine_home(settings.layout, settings, NOW)}
+
+    finding = found["folders of readings"]
+    assert (finding.state, finding.found.count("cannot be listed: File name too long")) == ("warning", 1)
+    assert "path of readings" not in found
 
 
 def test_a_bridge_that_says_nothing_more_is_wrong(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from jobs import ingest
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.table_log import read_rows
+from tests.streams.sources.test_unlisted import make_too_deep
 from tests.streams.test_small_batch import NoSession
 
 if TYPE_CHECKING:
@@ -145,3 +146,17 @@ def test_a_folder_that_was_read_and_is_empty_by_now_is_as_it_should_be(tmp_path:
     run(home)
     (home / "landing" / "1.csv").unlink()
     assert "standing" not in run(home)
+
+
+def test_a_folder_that_cannot_be_listed_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    home = project(tmp_path / "a", path="landing/**/*.csv")
+    (home / "landing" / "1.csv").write_text(ROWS)
+    make_too_deep(home / "landing")
+
+    for accepted in (8, 0):
+        found = run(home)
+
+        [sentence] = found["standing"]
+        assert sentence.startswith(f"{home}/landing/xxx")
+        assert sentence.endswith("x cannot be listed: File name too long; none of its files is read")
+        assert found["accepted"] == accepted
