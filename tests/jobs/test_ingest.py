@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,6 +12,7 @@ import pytest
 
 from jobs import ingest
 from lakehouse.declare.settings import load_settings
+from lakehouse.home.store_client import StoreUnavailable
 from lakehouse.home.table_log import read_rows
 from tests.streams.sources.test_unlisted import make_too_deep
 from tests.streams.test_small_batch import NoSession
@@ -160,3 +163,35 @@ def test_a_folder_that_cannot_be_listed_is_named_and_the_others_are_read(tmp_pat
         assert sentence.startswith(f"{home}/landing/xxx")
         assert sentence.endswith("x cannot be listed: File name too long; none of its files is read")
         assert found["accepted"] == accepted
+
+
+class _Denying(BaseHTTPRequestHandler):
+    """A store that lets nobody list."""
+
+    def do_GET(self) -> None:
+        body = b"<Error><Code>AccessDenied</Code></Error>"
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def test_a_store_that_denies_listing_fails_the_job_with_what_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, "any")
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Denying) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        home = project(tmp_path / "a", path='s3://rooms/in/*.csv"\nendpoint = "' + address)
+
+        with pytest.raises(StoreUnavailable) as denied:
+            run(home)
+
+        server.shutdown()
+    said = f"s3://rooms: {address} refuses (AccessDenied); listing it takes s3:ListBucket"
+    assert str(denied.value) == said
