@@ -206,9 +206,8 @@ class _Reader:
             raise _Rejected(out_of_bounds(text, event, self.stream))
         listed_us = self.stream.listed_us
         if listed_us is not None and event - listed_us > self.stream.ahead_us:
-            begin, end = ahead_of_listing(self.stream)
-            seconds = (event - listed_us) // 1_000_000
-            raise _Rejected(f"{begin}{spelled_duration(seconds * 1_000_000)}{end}")
+            span = spelled_duration((event - listed_us) // 1_000_000 * 1_000_000)
+            raise _Rejected(f"{EVENT_IS}{span}{ahead_of_listing(self.stream)}")
         return event
 
     def _arrival(self, texts: Texts, event: int) -> int | None:

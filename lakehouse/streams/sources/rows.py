@@ -220,9 +220,10 @@ def _out_of_bounds(stream: Stream, event: Column, text: Column) -> Column:
 def ahead_verdict(stream: Stream, listed: Column) -> Column:
     """The verdict on an event time that is too far ahead of when its record was listed, or null."""
     ahead = F.col("event_us") - listed
-    begin, end = (F.lit(part) for part in ahead_of_listing(stream))
     seconds = ahead - ahead % F.lit(MICROSECONDS["s"]).cast("bigint")
-    return F.when(ahead > stream.ahead_us, F.concat(begin, _spelled(seconds), end))
+    return F.when(
+        ahead > stream.ahead_us, F.concat(F.lit(EVENT_IS), _spelled(seconds), F.lit(ahead_of_listing(stream)))
+    )
 
 
 def _spelled(microseconds: Column) -> Column:

@@ -47,14 +47,14 @@ def expected_bounds(stream: Stream) -> str:
     return f", expected {low} to {high} (event_time_bounds)"
 
 
-def ahead_of_listing(stream: Stream) -> tuple[str, str]:
-    """Return what stands before and behind the time by which an event time is ahead of its record's listing."""
+def ahead_of_listing(stream: Stream) -> str:
+    """Return the end of the verdict that begins with ``EVENT_IS`` and how far an event time is ahead of its listing."""
     most = format_duration(stream.ahead_us)
-    return EVENT_IS, f" ahead of when its record was listed; expected at most {most} (clock_bounds)"
+    return f" ahead of when its record was listed; expected at most {most} (clock_bounds)"
 
 
 def off_arrival(bounds: ClockBounds) -> tuple[str, str]:
-    """Return what stands behind the time by which an event time is ahead of its arrival, and behind it."""
+    """Return the ends of the verdicts that an event time is so far ahead of its arrival, and so far behind it."""
     limits = {"ahead of": bounds.ahead, "behind": bounds.behind}
     ahead, behind = (
         f" {side} its arrival; expected at most {format_duration(most)} (clock_bounds)"
