@@ -25,7 +25,10 @@ def test_finished_batches_come_in_order(tmp_path: Path) -> None:
 
 
 def test_no_ledger_is_no_batch(tmp_path: Path) -> None:
-    assert (read_ledger(Home(tmp_path), "s"), read_extent(Home(tmp_path), "s")) == ([], Extent(0, None, None, None))
+    assert (read_ledger(Home(tmp_path), "s"), read_extent(Home(tmp_path), "s")) == (
+        [],
+        Extent(0, None, None, None),
+    )
 
 
 def test_marker_is_the_greatest_of_its_rows_and_nodes_are_none(tmp_path: Path) -> None:
