@@ -1,4 +1,4 @@
-"""``python -m infra.compile_kernels``, part of ``make setup``: compile the loops that joins and aggregates run.
+"""``python -m infra.compile_kernels``, part of ``make setup``: compile the loops that jobs run.
 
 numba keeps what it compiles beside the source, so the first batches of a home, and tests, find it there. The loops are
 compiled by use, on a handful of rows, with the types that the jobs use: a test compares them with those of a run.
@@ -6,16 +6,13 @@ compiled by use, on a handful of rows, with the types that the jobs use: a test 
 
 from __future__ import annotations
 
-import doctest
+import struct
 import time
 from concurrent.futures import ProcessPoolExecutor
-from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
-
-AGGREGATES = "lakehouse.algorithms.join_aggregate"
 
 
 def main() -> int:
@@ -76,7 +73,6 @@ def compile_aggregates() -> None:
         again.catch_up(online.last_us, online.rows())
         again.process(rows[60:], 60)
         missing(shape, rows, rows.enter_us + 3, 2)
-    _run_examples(*(f"{AGGREGATES}.{name}" for name in ("factorised", "multiway")))
 
 
 def compile_rollups() -> None:
@@ -93,12 +89,31 @@ def compile_rollups() -> None:
     times, found, span = np.zeros(3, np.int64), np.zeros(2, np.int64), np.zeros((2, 2), np.int64)
     for kind in (np.float64, np.int64):
         extremes = np.zeros(3, kind)
-        fold_runs(ends, times, extremes, extremes, times, times, found, np.zeros((2, 2), kind).T, span.T)
+        fold_runs(ends, times, extremes, extremes, times, times, found, np.zeros((2, 2), kind), span)
 
 
 def _of_arrow(column: Any) -> Any:
     column.flags.writeable = False
     return column
+
+
+def compile_packets() -> None:
+    """Read a packet of a capture file of either format."""
+    from lakehouse.algorithms.packets.capture import Capture
+    from lakehouse.algorithms.packets.digest_kernels import digests
+    from lakehouse.algorithms.packets.headers import headers_of
+
+    old = struct.pack("<IHHiIII4I", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1, 0, 0, 64, 64) + bytes(64)
+    bodies = {0x0A0D0D0A: struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1), 1: struct.pack("<HHI", 1, 0, 65535)}
+    bodies[6] = struct.pack("<5I", 0, 0, 0, 64, 64) + bytes(64)
+    sizes = {kind: struct.pack("<I", len(body) + 12) for kind, body in bodies.items()}
+    new = b"".join(
+        struct.pack("<I", kind) + sizes[kind] + body + sizes[kind] for kind, body in bodies.items()
+    )
+    for content in (old, new):
+        for packets in Capture().feed(content):
+            headers_of(packets)
+            digests(packets.buffer, packets.start, packets.captured)
 
 
 def compile_others() -> None:
@@ -132,12 +147,7 @@ def _scan() -> None:
 
 
 # What takes longest first.
-STEPS = (compile_pairs, compile_aggregates, compile_others, compile_rollups)
-
-
-def _run_examples(*modules: str) -> None:
-    for name in modules:
-        doctest.testmod(import_module(name))
+STEPS = (compile_pairs, compile_aggregates, compile_packets, compile_others, compile_rollups)
 
 
 if __name__ == "__main__":

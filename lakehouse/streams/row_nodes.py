@@ -54,7 +54,7 @@ class _Readings:
         size = len(edges) - 1
         found, times = np.zeros(size, np.int64), np.zeros((2, size), np.int64)
         ends = np.zeros((2, size), self.ends[0].dtype)
-        fold_runs(edges, self.counts, *self.ends, *self.times, found, ends.T, times.T)
+        fold_runs(edges, self.counts, *self.ends, *self.times, found, ends, times)
         return _Readings(found, (ends[0], ends[1]), (times[0], times[1]), self._totals(edges))
 
     def _totals(self, edges: Numbers) -> tuple[Numbers, Numbers | None]:
@@ -278,7 +278,7 @@ def _as_integers(column: pa.Array) -> npt.NDArray[np.int64] | None:
     """Return whole numbers or decimals, 0 for nulls; None where one needs more than 64 bits."""
     is_valid = column.is_valid().to_numpy(zero_copy_only=False)
     if not pa.types.is_decimal128(column.type):
-        return np.asarray(pc.fill_null(column, 0).cast(pa.int64()).to_numpy(zero_copy_only=False))
+        return _copied(pc.fill_null(column, 0).cast(pa.int64()))
     halves = np.frombuffer(column.buffers()[1] or b"", np.int64).reshape(-1, 2)
     low, high = halves[column.offset : column.offset + len(column)].T
     is_short = high == low >> 63

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.compile_kernels import compile_aggregates, compile_others, compile_pairs
+from infra.compile_kernels import compile_aggregates, compile_others, compile_packets, compile_pairs
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,7 @@ from infra.compile_kernels import compile_aggregates, compile_others, compile_pa
             compile_aggregates,
             ("join_aggregate.factorised_kernels.answer", "join_aggregate.credit_kernels.enter_rows"),
         ),
+        (compile_packets, ("packets.capture._walk_pcapng", "packets.headers.read_headers")),
         (
             compile_others,
             ("multiway_join.exhaustive.cheapest_by_set", "scheduling.turns_kernels.next_queue"),
@@ -47,4 +48,4 @@ def test_a_run_of_every_kind_of_query_compiles_nothing_that_set_up_has_not(tmp_p
     )
 
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert json.loads(ended.stdout[ended.stdout.index("{") :]) == {}
+    assert json.loads(ended.stdout[ended.stdout.index("{") :]) == {"added": {}, "by size": {}}

@@ -149,13 +149,13 @@ def _melded(nodes: Any, one: Any, other: Any) -> Any:
 
 
 @njit(cache=True)
-def copy_heaps(old: Any, new: Any, state: Any, roots: Any, strips: Any, stamp: Any) -> None:
-    """Move all heaps into a pool of which nothing is taken, without what is outdated."""
+def copy_heaps(old: Any, new: Any, state: Any, groups: Any, columns: Any, strips: Any, stamp: Any) -> None:
+    """Move all heaps into a pool of which nothing is taken, without what is outdated; ``columns``: those of roots."""
     waiting = np.empty(state[TAKEN] + 1, np.int64)
     state[FREE], state[TAKEN] = 0, 0
-    for group in range(roots.shape[0]):
-        for number in range(roots.shape[1]):
-            waiting[0], size, root = roots[group, number], 1, np.int64(-1)
+    for group in range(len(groups)):
+        for column in range(columns[0], columns[1]):
+            waiting[0], size, root = groups[group, column], 1, np.int64(-1)
             while size:
                 size -= 1
                 at = waiting[size]
@@ -165,4 +165,4 @@ def copy_heaps(old: Any, new: Any, state: Any, roots: Any, strips: Any, stamp: A
                     root = put_in_heap(new, state, root, old[at].key, old[at].stamp, old[at].value)
                 waiting[size], waiting[size + 1] = old[at].child, old[at].sibling
                 size += 2
-            roots[group, number] = root
+            groups[group, column] = root

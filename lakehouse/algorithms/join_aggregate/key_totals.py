@@ -165,12 +165,12 @@ class KeyTotals:
     def _make_room_for_nodes(self) -> None:
         stairs, nodes, states = self.pools
         layout, needed = self.layout, int(self.state[NEEDED])
-        roots = self.groups[1][:, layout.roots : layout.roots + layout.extremes]
+        roots = layout.roots, layout.roots + layout.extremes
         kept = _pool(NODE, len(nodes))
-        copy_heaps(nodes, kept, states[1], roots, self.keys[1], layout.stamp)
+        copy_heaps(nodes, kept, states[1], self.groups[1], roots, self.keys[1], layout.stamp)
         if (least := _power(2 * (int(states[1, TAKEN]) + needed))) > len(nodes):
             nodes, kept = kept, _pool(NODE, least)
-            copy_heaps(nodes, kept, states[1], roots, self.keys[1], layout.stamp)
+            copy_heaps(nodes, kept, states[1], self.groups[1], roots, self.keys[1], layout.stamp)
         self.pools = stairs, kept, states
 
     def names_of(self, places: Int64s) -> tuple[Any, Int64s, Int64s]:

@@ -126,9 +126,10 @@ def better(function: int, one: float, other: float) -> Any:
 
 
 @njit(cache=True)
-def list_sums(at: Any, limbs: Any, numbers: Any, high: Any, low: Any) -> None:
+def list_sums(at: Any, limbs: Any, aggregates: Any, high: Any, low: Any) -> None:
     """Write the sums of groups at places ``at`` as two floats each, into the columns of their aggregates."""
     for row in range(len(at)):
-        for column in range(len(numbers)):
-            if numbers[column] >= 0:
-                high[row, column], low[row, column] = rounded(limbs[at[row], numbers[column]])
+        for column in range(len(aggregates)):
+            number = aggregates[column, NUMBER]
+            if number >= 0:
+                high[row, column], low[row, column] = rounded(limbs[at[row], number])

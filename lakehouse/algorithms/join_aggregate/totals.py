@@ -11,7 +11,6 @@ from lakehouse.algorithms.join_aggregate.exact_kernels import LIMBS
 from lakehouse.algorithms.join_aggregate.total_kernels import (
     FUNCTION,
     GROUPS,
-    NUMBER,
     SUM,
     TOTAL,
     USED,
@@ -71,7 +70,7 @@ class Totals:
         at = self.places()
         groups, parts, counted, limbs, extremes = self._groups[:5]
         high, low = np.zeros((2, len(at), len(self.aggregates)))
-        list_sums(at, limbs, self.aggregates[:, NUMBER], high, low)
+        list_sums(at, limbs, self.aggregates, high, low)
         return Partials(
             tick_us=np.full(len(at), tick),
             group=parts[at],

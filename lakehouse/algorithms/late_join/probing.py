@@ -110,17 +110,14 @@ def is_near(reach: float, dx: float, dy: float, squared: bool) -> Any:
 
 
 @njit(cache=True)
-def compare(comparisons: Any, numbers: Any, at: Any, mine: Any, values: Any, where: Any) -> Any:
-    """Tell if row ``at`` of side ``mine`` and the other side's row ``where`` satisfy all comparisons.
-
-    ``values`` is sides x rows x columns.
-    """
+def compare(comparisons: Any, numbers: Any, at: Any, mine: Any, others: Any, where: Any) -> Any:
+    """Tell if ``numbers`` of row ``at``, of side ``mine``, and ``others`` of the other's row ``where`` satisfy all."""
     for index in range(len(comparisons)):
         left, right = comparisons[index].left, comparisons[index].right
         if mine == 0:
-            one, two = numbers[at, left], values[1, where, right]
+            one, two = numbers[at, left], others[where, right]
         else:
-            one, two = values[0, where, left], numbers[at, right]
+            one, two = others[where, left], numbers[at, right]
         if not _holds(comparisons[index].operator, one, two + comparisons[index].plus):
             return False
     return True

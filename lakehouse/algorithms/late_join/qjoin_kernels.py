@@ -61,7 +61,10 @@ def join_rows(
     shape, _, offsets, comparisons = plan
     (grid, needed, watch), (pairs, places, trace, refused, log) = need, out
     is_plain = shape[0] == EQUALITY and comparisons.size == 0
-    at, found, logged, window, ends = start, 0, 0, rules[3], ring[4]
+    # A plain 0 is a type of its own, for which the loops below would be compiled once more.
+    found: Any = np.int64(0)
+    logged: Any = np.int64(0)
+    at, window, ends = start, rules[3], ring[4]
     asks, chains = np.empty(BLOCK * len(offsets), ASK), np.empty(BLOCK * len(offsets), np.uint64)
     times, holds, slots = (
         np.empty(BLOCK + 1, np.int64),
@@ -175,7 +178,7 @@ def _walk_and_check(
     for index in range(asked):
         ask, place = asks[index], chains[index]
         at, base, other, tail = np.uint64(ask.at), np.uint64(ask.base), np.uint64(ask.base > 0), ask.tail
-        cell, low, high, mark = ask.cell, ask.low, ask.high, place & ~POSITION
+        cell, low, high, mark, others = ask.cell, ask.low, ask.high, place & ~POSITION, values[other]
         if kind != EQUALITY:
             x, y = numbers[at, first], numbers[at, second]
         if np.uint64(len(places)) < count + np.uint64(ends[other, HEAD] - tail):
@@ -188,10 +191,10 @@ def _walk_and_check(
             if (entry.cell != cell) | (then < low) | (then > high):
                 continue
             if kind != EQUALITY:
-                dx, dy = x - values[other, where, first], y - values[other, where, second]
+                dx, dy = x - others[where, first], y - others[where, second]
                 if not is_near(reach, dx, dy, kind == DISTANCE):
                     continue
-            if is_compared and not compare(comparisons, numbers, at, np.uint64(1) - other, values, where):
+            if is_compared and not compare(comparisons, numbers, at, np.uint64(1) - other, others, where):
                 continue
             places[count] = mark | np.uint64(position_now)
             count += np.uint64(1)

@@ -98,8 +98,7 @@ def _joined(
 ) -> tuple[Int64s, Int64s]:
     """Return (later, earlier) of each missing pair, of rows in order of event time."""
     event, numbers = rows.event_us[order], rows.numbers[order]
-    values = np.broadcast_to(numbers, (2, *numbers.shape))
-    columns = rows.side[order], event, cells[order], numbers, values, order, missed[order]
+    columns = rows.side[order], event, cells[order], numbers, order, missed[order]
     parts = plan.shape, plan.reach, plan.offsets, plan.comparisons
     most = int((np.arange(len(event)) - np.searchsorted(event, event - window_us)).max(initial=0)) + 1
     chains = np.full((_power(most), 2), -1, np.int64), np.empty(len(order), np.int64)

@@ -53,7 +53,7 @@ def join_in_order(rows: Any, start: int, window: int, plan: Any, chains: Any, mo
     it missed the rows processed before it. It stops where ``pairs`` may have no room for a row, which has
     ``most`` partners at most. ``chains``: heads by hash and side, and each row's next older one, -1 at the end.
     """
-    side, event, cells, numbers, values, position, missed = rows
+    side, event, cells, numbers, position, missed = rows
     shape, reach, offsets, comparisons = plan
     heads, following = chains
     kind, first, second = shape
@@ -80,7 +80,7 @@ def join_in_order(rows: Any, start: int, window: int, plan: Any, chains: Any, mo
                     dy = numbers[at, second] - numbers[partner, second]
                     if not is_near(reach, dx, dy, kind == DISTANCE):
                         continue
-                if is_compared and not compare(comparisons, numbers, at, mine, values, partner):
+                if is_compared and not compare(comparisons, numbers, at, mine, numbers, partner):
                     continue
                 pairs[0, found] = max(own, position[partner])
                 pairs[1, found] = min(own, position[partner])

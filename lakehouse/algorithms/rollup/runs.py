@@ -66,10 +66,10 @@ def _quick_sum(large: float, small: float) -> Any:
 def fold_runs(
     edges: Any, counts: Any, lows: Any, highs: Any, firsts: Any, lasts: Any, found: Any, ends: Any, times: Any
 ) -> None:
-    """Fold each run ``edges[i]:edges[i + 1]`` into ``found[i]``, ``ends[i]`` and ``times[i]``.
+    """Fold each run ``edges[i]:edges[i + 1]`` into ``found[i]``, ``ends[:, i]`` and ``times[:, i]``.
 
-    ``found``: how many values; ``ends``: the least and the greatest; ``times``: the first and the last time. The latter
-    two mean nothing where there is no value.
+    ``found``: how many values; ``ends``, of two rows: the least and the greatest; ``times``: the first and the last
+    time. The latter two mean nothing where there is no value.
     """
     for run in range(len(edges) - 1):
         seen = 0
@@ -77,12 +77,12 @@ def fold_runs(
             if counts[place] == 0:
                 continue
             if seen == 0:
-                ends[run, 0], ends[run, 1] = lows[place], highs[place]
-                times[run, 0], times[run, 1] = firsts[place], lasts[place]
+                ends[0, run], ends[1, run] = lows[place], highs[place]
+                times[0, run], times[1, run] = firsts[place], lasts[place]
             else:
-                ends[run, 0] = min(ends[run, 0], lows[place])
-                ends[run, 1] = max(ends[run, 1], highs[place])
-                times[run, 0] = min(times[run, 0], firsts[place])
-                times[run, 1] = max(times[run, 1], lasts[place])
+                ends[0, run] = min(ends[0, run], lows[place])
+                ends[1, run] = max(ends[1, run], highs[place])
+                times[0, run] = min(times[0, run], firsts[place])
+                times[1, run] = max(times[1, run], lasts[place])
             seen += counts[place]
         found[run] = seen
