@@ -6,6 +6,7 @@ import gzip
 import json
 import signal
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ import numpy as np
 import pytest
 
 from jobs import ingest
-from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, measure
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.crashpoint import CRASH_POINTS
 from lakehouse.spark import tables
@@ -156,12 +156,12 @@ def as_messages(sent: dict[str, np.ndarray[Any, Any]]) -> Iterator[Message]:
 
 
 def late_of(sent: dict[str, np.ndarray[Any, Any]], store: ManifestStore) -> int:
-    """Return how many rows are late, batch by batch as the manifests cut them, by time, partition and offset."""
+    """Return how many accepted rows are older than one that arrived before them, in their batch or an earlier one."""
     offset = np.empty(len(sent["number"]), dtype=np.int64)
     for partition in range(PARTITIONS):
         of_it = sent["partition"] == partition
         offset[of_it] = np.arange(of_it.sum())
-    found = NOTHING_LATE
+    late, newest, known = 0, -1, np.empty(0, np.int64)
     for manifest in store.manifests:
         taken = ~sent["is_poison"] & np.logical_or.reduce(
             [
@@ -170,8 +170,15 @@ def late_of(sent: dict[str, np.ndarray[Any, Any]], store: ManifestStore) -> int:
             ]
         )
         order = np.lexsort((offset[taken], sent["partition"][taken], sent["sent_ms"][taken]))
-        found = found + measure(sent["number"][taken][order] * 1000, found.newest_us)
-    return found.late
+        number, arrived = sent["number"][taken][order], sent["sent_ms"][taken][order]
+        first = np.sort(np.unique(number, return_index=True)[1])
+        first = first[~np.isin(number[first], known)]
+        known = np.concatenate([known, number[first]])
+        for _, together in groupby(first.tolist(), key=lambda at: arrived[at]):
+            numbers = number[list(together)]
+            late += int((numbers < newest).sum())
+            newest = max(newest, int(numbers.max()))
+    return late
 
 
 @pytest.mark.parametrize("rows", [100_000, pytest.param(1_000_000, marks=pytest.mark.long)])

@@ -119,7 +119,7 @@ def ledger(settings: Settings, stream: str) -> dict[str, Any]:
                 "received": 12142,
                 "accepted": 11927,
                 "duplicates": 215,
-                "late": 3576,
+                "late": 3471,
                 "max_lateness_us": 59 * 10**6,
             },
         ),
