@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.ingest.confirmed import Reach
-from lakehouse.algorithms.ingest.lateness import measure
+from lakehouse.algorithms.ingest.lateness import Lateness, measure_arrived, measure_files
 from lakehouse.declare.columns import Column
 from lakehouse.declare.landing import located
 from lakehouse.declare.settings import Settings
@@ -198,9 +198,7 @@ def _judged(records: BatchRecords, raw: Path) -> dict[str, list[Row]]:
         low=min(times, default=None),
         high=max(times, default=None),
         reached=Reach(stream.step_us).add(np.array(times, np.int64)).newest_us,
-        lateness=measure(
-            np.array([line.row["event_us"] for line in lines], dtype=np.int64), records.before.newest_us
-        ),
+        lateness=_lateness(stream, accepted, records.before.newest_us),
     )
     entry = {**_ledger_row(records, stats), "committed_at": time.time_ns() // 1000}
     numbered = {"batch": records.manifest.batch}
@@ -209,6 +207,14 @@ def _judged(records: BatchRecords, raw: Path) -> dict[str, list[Row]]:
         "quarantine": [row | numbered for row in conflicts],
         "ledger": [entry],
     }
+
+
+def _lateness(stream: Stream, rows: Sequence[Row], newest_us: int | None) -> Lateness:
+    event = np.array([row["event_us"] for row in rows], np.int64)
+    if stream.arrival_time:
+        return measure_arrived(event, np.array([row["arrival_us"] for row in rows], np.int64), newest_us)
+    files = {name: number for number, name in enumerate(dict.fromkeys(row["source_file"] for row in rows))}
+    return measure_files(event, np.array([files[row["source_file"]] for row in rows]), newest_us, {})
 
 
 def _verdicts(stream: Stream, lines: Sequence[_Line], known: Sequence[Mapping[str, Any]]) -> list[str]:
