@@ -1,4 +1,4 @@
-"""How a task whose pod has failed ends: one that a retry would not change is not retried."""
+"""Failure of a task's pod: one that a retry would not change is not retried."""
 
 from __future__ import annotations
 

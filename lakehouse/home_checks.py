@@ -1,4 +1,4 @@
-"""What stands still or goes wrong in a home: each check with what it found and how to mend it.
+"""Checks of a home for what stands still or goes wrong: each with what it found and how to mend it.
 
 ``HOME_CHECKS`` is the list: a check is a function of a ``HomeState`` that yields findings, none where all is well or
 where it has nothing to look at. Adding one is writing the function and naming it there.

@@ -1,4 +1,4 @@
-"""What a warm Spark job of one Arrow function costs, with this project's daemon of workers and with Spark's own.
+"""Cost of a warm Spark job of one Arrow function, with this project's daemon of workers and with Spark's own.
 
     python -m tests.benchmarks.start arrow_job [--json]
 

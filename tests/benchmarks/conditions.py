@@ -1,4 +1,4 @@
-"""What a condition costs over Arrow rows: as queries evaluate it with pyarrow, and by DuckDB on one core.
+"""Cost of a condition over Arrow rows: as queries evaluate it with pyarrow, and by DuckDB on one core.
 
     python -m tests.benchmarks.conditions [--quick] [--json]
 

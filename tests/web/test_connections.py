@@ -1,4 +1,4 @@
-"""What clients may cost before anybody knows who they are."""
+"""Bounds of what clients may cost before anybody knows who they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a landing folder holds where no file of it is one that the source names."""
+"""Contents of a landing folder in which no file is one that the source names."""
 
 from __future__ import annotations
 
