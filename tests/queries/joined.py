@@ -98,10 +98,8 @@ def write_plans(
 
 def write_ledger(layout: Home, stream: str, batches: int) -> None:
     """Write that a stream has so many ingest batches."""
-    rows = [
-        {"batch": n, "accepted": 7, "min_event_us": START_US, "max_event_us": START_US, "newest_us": START_US}
-        for n in range(1, batches + 1)
-    ]
+    times = dict.fromkeys(("min_event_us", "max_event_us", "newest_us", "confirmed_us"), START_US)
+    rows = [{"batch": n, "accepted": 7, **times} for n in range(1, batches + 1)]
     write_delta(_table(rows), layout.ledger(stream))
 
 

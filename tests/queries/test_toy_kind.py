@@ -79,7 +79,7 @@ def test_what_the_kind_cannot_run_is_refused(
     (tmp_path / "queries" / "some.sql").write_text(text)
 
     with pytest.raises(ConfigError, match=reason):
-        lakehouse_of(STREAM)
+        lakehouse_of(STREAM).query("some")
 
 
 @pytest.mark.spark
