@@ -35,7 +35,12 @@ def written(root: Path, stream: Stream, properties: dict[str, str]) -> Home:
     actions[1]["metaData"]["configuration"] = {"tidemark.definition": stream.definition(), **properties}
     log.write_text("".join(json.dumps(action) + "\n" for action in actions))
     home.ledger(stream.name).mkdir(parents=True)
-    times = {"min_event_us": [0, 999 * DAY], "max_event_us": [NEWEST, NEWEST], "newest_us": [NEWEST, NEWEST]}
+    times = {
+        "min_event_us": [0, 999 * DAY],
+        "max_event_us": [NEWEST, NEWEST],
+        "newest_us": [NEWEST, NEWEST],
+        "confirmed_us": [NEWEST, NEWEST],
+    }
     write_delta(pa.table({"batch": [1, 2], "accepted": [1, 1], **times}), home.ledger(stream.name))
     return home
 

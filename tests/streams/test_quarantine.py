@@ -19,7 +19,7 @@ from lakehouse.streams.sources.manifest_store import ManifestStore
 
 LEDGER = pa.schema(
     {
-        **dict.fromkeys(("batch", "min_event_us", "newest_us"), pa.int64()),
+        **dict.fromkeys(("batch", "min_event_us", "newest_us", "confirmed_us"), pa.int64()),
         "reasons": pa.map_(pa.string(), pa.int64()),
     }
 )

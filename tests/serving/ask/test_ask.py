@@ -182,7 +182,9 @@ def test_the_tree_in_memory_gives_the_same_interval(lakehouse: Lakehouse, questi
         found.nodes_read,
     )
     assert question.aggregate == "avg" or known.exact == found.exact
-    assert close(known.low, found.low, 1e15) and close(known.high, found.high, 1e15)
+    # The paper's tree has zero for the sum of nothing, which has no value here.
+    if known.rows_high:
+        assert close(known.low, found.low, 1e15) and close(known.high, found.high, 1e15)
     assert alone.rows_low <= found.rows_low and _most(found) <= (alone.rows_high or math.inf)
     assert not _is_below(found.low, alone.low) and not _is_below(alone.high, found.high)
 
