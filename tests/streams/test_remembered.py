@@ -261,7 +261,7 @@ def test_retention_that_is_killed_anywhere_forgets_nothing_and_drops_the_same(
     remembered = table_rows(pond.settings.layout.remembered("pond"), "event_us", "batch")
     raw = table_rows(pond.settings.layout.raw("pond"), "event_us", "batch")
     assert sorted([*remembered, *raw]) == sorted(
-        (row[0] * US, 1 if row in TEN_DAYS else 2) for row in [*TEN_DAYS, *NEW]
+        (row[0] * US, 1 if row in TEN_DAYS else 3) for row in [*TEN_DAYS, *NEW]
     )
     assert pond.ask("sum").value == 44
 
