@@ -19,9 +19,12 @@ NOBODY = 65534
 @pytest.fixture
 def landing() -> Iterator[Path]:
     """A folder that every user may enter, which pytest's own are not."""
+    # A command that another test of this process has called may have closed what is made from then on.
+    before = os.umask(0o022)
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
+    os.umask(before)
 
 
 def make_too_deep(folder: Path) -> None:
