@@ -17,7 +17,6 @@ CRASH_POINTS = (
     "ingest.batch-parsed",
     "ingest.raw-appended",
     "ingest.quarantine-appended",
-    "ingest.unchecked-appended",
     "ingest.ledger-appended",
     "rollup.before-append",
     "rollup.appended",
@@ -33,6 +32,8 @@ STORE_POINTS = ("publish.uploaded", "publish.listed")
 COMMIT_POINTS = ("table.files-written",)
 # Passed by an ingest whose batch fails again and again.
 SPLIT_POINTS = ("split.withdrawn", "split.rows-removed")
+# Passed by an ingest of rows older than what identities are known for.
+UNCHECKED_POINTS = ("ingest.unchecked-appended",)
 # Passed by maintenance once there are more finished batches than it leaves unfolded manifests.
 FOLDING_POINTS = ("maintain.manifests-folded",)
 # Likewise, of registered queries.

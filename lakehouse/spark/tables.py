@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ from lakehouse.home.table_commits import (
     write_parts,
 )
 from lakehouse.home.table_files import source
-from lakehouse.home.table_log import Between, Ranges, files_between, read_near, read_parts
+from lakehouse.home.table_log import files_between
 from lakehouse.home.table_maintenance import kept
 from lakehouse.home.table_replacement import replace_table
 from lakehouse.home.tables_place import is_on_store
@@ -78,53 +78,6 @@ def read_files(spark: SparkSession, table: Path, files: Sequence[Path]) -> DataF
         return spark.createDataFrame([], stored)
     # Brackets and stars in the name of a folder are characters like others.
     return spark.read.schema(stored).option("__globPaths__", "false").parquet(*map(str, files))
-
-
-def read_between(
-    table: Path, between: Between | None = None, names: Collection[str] | None = None
-) -> pa.Table:
-    """Return the rows in between, by default all, as this process reads them, with all columns of the table.
-
-    ``names``: of these columns alone. Cost: the files whose statistics let them have such a row.
-
-    Raises:
-        LookupError: where the table lacks one of these columns.
-    """
-    return pa.concat_tables(parts_between(table, between, names))
-
-
-def parts_between(
-    table: Path, between: Between | None = None, names: Collection[str] | None = None
-) -> Iterator[pa.Table]:
-    """Yield the same rows, those of one file at a time; a table without rows comes first."""
-    columns = _named_columns(table, names)
-    yield columns.empty_table()
-    for part in read_parts(table, columns.names, between):
-        yield fitted(part, columns)
-
-
-def read_around(table: Path, column: str, ranges: Ranges, names: Collection[str]) -> pa.Table:
-    """Return some columns of the rows of which another lies in a few disjoint ranges that ascend, and of some between.
-
-    Cost: the files whose statistics let them have such a row.
-
-    Raises:
-        LookupError: where the table lacks one of these columns.
-    """
-    columns = _named_columns(table, names)
-    parts = [fitted(part, columns) for part in read_near(table, columns.names, column, ranges)]
-    return pa.concat_tables([columns.empty_table(), *parts])
-
-
-def _named_columns(table: Path, names: Collection[str] | None) -> pa.Schema:
-    """Return the table's columns, or those of them that are named."""
-    with opened(table) as known:
-        columns = arrow_schema(known)
-    if names is None:
-        return columns
-    if lacking := sorted(set(names) - {*columns.names}):
-        raise LookupError(f"{table} has no {', '.join(lacking)} yet: it comes with the next ingest batch")
-    return pa.schema([field for field in columns if field.name in names])
 
 
 def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list[Path] | None:

@@ -38,6 +38,8 @@ class BoundedConnection(H11Protocol):
                 longest = min(idle, key=BoundedConnection._deadline)
                 longest._stop_waiting()
                 longest.transport.abort()
+                # The loop tells it later than a request on this one may come, which its place would then refuse.
+                self.connections.discard(longest)
         self._await_request()
 
     def data_received(self, data: bytes) -> None:

@@ -140,10 +140,10 @@ def _alarms_again() -> Iterator[None]:
     The first alone shows nothing: changes are told against the alarms that stand, so a batch that is made again finds
     that it has changed nothing and appends nothing.
     """
+    from lakehouse.home import table_reads
     from lakehouse.queries.aggregate import alarms
-    from lakehouse.spark import tables
 
-    changes, read_between = alarms.changes, tables.read_between
+    changes, read_between = alarms.changes, table_reads.read_between
 
     def followed(*told: Any) -> Any:
         *_, known, _answers, _changed, found, batch, _places = told
@@ -153,7 +153,7 @@ def _alarms_again() -> Iterator[None]:
             is_own = (pc.field("found") == found) & (pc.field("batch") == batch)
             return rows.filter(~is_own) if table == known else rows
 
-        with patch.object(tables, "read_between", others):
+        with patch.object(table_reads, "read_between", others):
             return changes(*told)
 
     with _appended_again("alarms"), patch.object(alarms, "changes", followed):

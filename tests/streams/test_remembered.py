@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.cli.pages.status_page import print_status
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.crashpoint import RETENTION_POINTS
+from lakehouse.home.crashpoint import RETENTION_POINTS, UNCHECKED_POINTS
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import Answer, AskError
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
@@ -275,7 +275,7 @@ def test_an_ingest_that_is_killed_before_its_ledger_tells_its_doubtful_rows_once
     pond.land([*TEN_DAYS, *NEW])
 
     def die(name: str) -> None:
-        if name == "ingest.unchecked-appended":
+        if name in UNCHECKED_POINTS:
             raise Died
 
     with monkeypatch.context() as patched:

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.join_aggregate.alarms import OPEN_US, Followed, Runs, followed
+from lakehouse.home import table_reads
 from lakehouse.home.appends import appended_since
 from lakehouse.home.atomic_files import replacing
 from lakehouse.home.table_commits import arrow_schema, fitted, open_table
@@ -85,7 +86,7 @@ def changes(
     lateness_us = query.slack_us + max(streams[side.stream].latest for side in query.sides)
     standing = standing_alarms(alarms, changed.from_us, changed.last_us - lateness_us)
     if standing is not None and fit_here(most_rows(answers, since) + standing.num_rows):
-        told = work(standing, tables.read_between(answers, since))
+        told = work(standing, table_reads.read_between(answers, since))
         return named_here(told, query, found, batch)
     rows = tables.read(spark, answers).where(F.col("tick_us") >= changed.from_us)
     place = F.pmod(F.xxhash64(F.lit(""), *(F.col(name) for name in groups)), F.lit(places)).alias("_place")
@@ -224,7 +225,7 @@ def standing_alarms(alarms: Path, from_us: int, lately_us: int) -> pa.Table | No
     if kept is None or came is None:
         if not fit_here(most_rows(alarms)):
             return None
-        kept, rows = None, tables.read_between(alarms)
+        kept, rows = None, table_reads.read_between(alarms)
     else:
         columns = arrow_schema(open_table(alarms))
         parts = (fitted(pq.read_table(source(path), partitioning=None), columns) for path in came)

@@ -19,6 +19,7 @@ from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_log import Between, most_rows
+from lakehouse.home.table_reads import read_between
 from lakehouse.queries.aggregate import alarms
 from lakehouse.queries.aggregate.answers import NEW, answers_of, with_earlier
 from lakehouse.queries.aggregate.bucket import PART, BucketAggregate
@@ -155,7 +156,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
         """Return the answers of the ticks that are revised, but for those of this batch or repair, where parts are."""
         table, (_, first, last) = self.layout.answers(self.query.name), revised
         if isinstance(parts, pa.Table):
-            earlier = tables.read_between(table, revised)
+            earlier = read_between(table, revised)
             return earlier.filter((pc.field("found") != how) | (pc.field("batch") != batch))
         answers = tables.read(self.spark, table).where(F.col("tick_us").between(F.lit(first), F.lit(last)))
         return answers.where(~((F.col("found") == how) & (F.col("batch") == batch)))

@@ -22,6 +22,7 @@ from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_log import read_columns
+from lakehouse.home.table_reads import read_around
 from lakehouse.queries.pairs.bucket import PAIR, pair_columns
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.needed_slack import COUNTS
@@ -76,7 +77,7 @@ class Repair(QueryRepair[PairsRun]):
         # A log that an earlier version began has no edges.
         names = [name for name in _LOGGED if name in logged.column_names]
         names = ["batch", *names]
-        log = tables.read_around(run.layout.missed_rows(run.query.name), "event_us", near.ranges, names)
+        log = read_around(run.layout.missed_rows(run.query.name), "event_us", near.ranges, names)
         is_refused = pc.and_(pc.equal(log["what"], "refused"), pc.less_equal(log["batch"], self.through))
         late = pa.concat_tables([logged.select(names), log.filter(is_refused).select(names)])
         return self._append(self._answers(rows, self.in_last_buckets(late)))

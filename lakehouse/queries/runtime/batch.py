@@ -17,6 +17,7 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.home.table_log import Between, files_between
+from lakehouse.home.table_reads import read_between
 from lakehouse.queries.kind import Query
 from lakehouse.queries.runtime.arrow_sql import columns_read, one_batch
 from lakehouse.queries.runtime.batch_manifest import (
@@ -86,7 +87,7 @@ def read_here(layout: Home, stream: str, between: Between | None, texts: Sequenc
     Raises:
         LookupError: if a column was declared after the last rows came.
     """
-    return one_batch(tables.read_between(layout.raw(stream), between, columns_read(texts)))
+    return one_batch(read_between(layout.raw(stream), between, columns_read(texts)))
 
 
 def read_raw(spark: SparkSession, layout: Home, stream: str, span: Span) -> DataFrame:

@@ -22,13 +22,13 @@ from lakehouse.home.corrections import read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.table_files import dataset
 from lakehouse.home.table_log import read_columns, read_log
+from lakehouse.home.table_reads import parts_between
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.kind import scanned as scanned_sides
 from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
 from lakehouse.spark.deviations import Frame
-from lakehouse.spark.tables import parts_between
 
 if TYPE_CHECKING:
     from lakehouse.queries.kind import Query

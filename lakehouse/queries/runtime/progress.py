@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from lakehouse.home.ledger import read_ledger
 from lakehouse.home.table_log import read_columns
+from lakehouse.home.table_reads import parts_between
 from lakehouse.queries.runtime import arrow_sql
-from lakehouse.spark.tables import parts_between
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home

@@ -24,6 +24,7 @@ from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_log import most_rows
+from lakehouse.home.table_reads import read_between
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
@@ -180,7 +181,7 @@ class QueryRepair(ABC, Generic[R]):
         taken = "batch", self.after + 1, self.through
         if not fit_here(most_rows(table, taken)):
             return self._logged_in_spark()
-        logged = tables.read_between(table, taken)
+        logged = read_between(table, taken)
         return logged.filter(pc.equal(logged["what"], "missed"))
 
     def _logged_in_spark(self) -> DataFrame:

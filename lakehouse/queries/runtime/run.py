@@ -21,6 +21,7 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.ledger import accepted_in
 from lakehouse.home.query_meaning import require_same
 from lakehouse.home.table_log import file_bounds
+from lakehouse.home.table_reads import read_between
 from lakehouse.queries.kind import Query, definition_of, kind_of, written_as
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
 from lakehouse.queries.runtime.batch_manifest import ONE, Wanted, changes_at
@@ -149,7 +150,7 @@ class QueryRun(ABC, Generic[Q]):
         """Return each bucket's counters and markers after the batch before this one, where the batch's ``rows`` are."""
         table, batch, scales = self.layout.states(self.query.name), manifest.number, manifest.scales
         if isinstance(rows, pa.Table):
-            all_states = tables.read_between(table, ("batch", batch - 1, batch - 1)).select(list(_STATES))
+            all_states = read_between(table, ("batch", batch - 1, batch - 1)).select(list(_STATES))
             is_last = pc.or_(pc.is_null(all_states["leave_us"]), pc.is_null(all_states["content"]))
             before: Rows = all_states.filter(is_last)
         else:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.home.table_log import Ranges, most_near
+from lakehouse.home.table_reads import read_around
 from lakehouse.queries.runtime import arrow_sql, arrow_sql_in_tasks
 from lakehouse.queries.runtime.arrow_sql import columns_read
 from lakehouse.queries.runtime.batch import read_here, read_raw
@@ -18,7 +19,6 @@ from lakehouse.queries.runtime.bucket_answers import fit_here
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import Reader, readers_of
 from lakehouse.queries.runtime.scan.scan import Scan
-from lakehouse.spark import tables
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home
@@ -125,5 +125,5 @@ class RawNear:
         condition = f"batch > {after} AND batch <= {through} AND ({near})"
         condition += f" AND {read.where}" if read.where else ""
         names = columns_read([*columns, condition])
-        rows = tables.read_around(self.layout.raw(read.stream), "event_us", self.ranges, names)
+        rows = read_around(self.layout.raw(read.stream), "event_us", self.ranges, names)
         return arrow_sql.select(arrow_sql.where(arrow_sql.one_batch(rows), condition), columns)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
+from lakehouse.home.table_reads import read_between
 from lakehouse.queries.kind import Output, Side
 from lakehouse.queries.runtime.batch_manifest import finished, read_manifest
 from lakehouse.spark import tables
@@ -101,7 +102,7 @@ def drop_old_states(layout: Home, query: str) -> None:
         return
     manifest = read_manifest(layout.batch_manifests(query), "batch", done)
     since = manifest.scales[-1].since if manifest and manifest.scales else 0
-    last = tables.read_between(table, ("batch", done, done))
+    last = read_between(table, ("batch", done, done))
     if "leave_us" not in last.column_names:
         # A version before segments wrote it; the query's next run reports what to do.
         return

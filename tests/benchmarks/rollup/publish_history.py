@@ -29,6 +29,7 @@ from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.layout import Home
 from lakehouse.home.query_meaning import require_same
 from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, open_table, write_arrow
+from lakehouse.home.table_reads import read_between
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.pairs.tables import create_tables
 from lakehouse.serving.file import macros
@@ -216,8 +217,8 @@ def _publish_history(settings: Settings, folder: Path) -> None:
     """Publish the history as one version, as a publish that makes all anew does with the nodes that Spark folds."""
     snapshots = []
     for name, stream in settings.streams.items():
-        nodes = tables.read_between(settings.layout.rollup(name), ("level", 1, None))
-        told = {"nodes": nodes, "ledger": tables.read_between(settings.layout.ledger(name))}
+        nodes = read_between(settings.layout.rollup(name), ("level", 1, None))
+        told = {"nodes": nodes, "ledger": read_between(settings.layout.ledger(name))}
         for part, rows in told.items():
             (folder / name / part).mkdir(parents=True)
             pq.write_table(rows, folder / name / part / "part-0.parquet")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, open_table
 from lakehouse.home.table_maintenance import compact_and_vacuum
+from lakehouse.home.table_reads import read_between
 from lakehouse.queries.aggregate.alarms import named, named_here, standing_alarms
 from lakehouse.queries.aggregate.tables import create_tables
-from lakehouse.spark import tables
 from tests.queries.answered import TEXT as ANSWERED
 from tests.queries.answered import declare, query_of
 
@@ -117,7 +117,7 @@ def some_changes(dice: random.Random, standing: dict[str, Change], now: int) -> 
 def expected(alarms: Path, from_us: int) -> list[Change]:
     """The same, of all changes and one by one."""
     last: dict[str, Change] = {}
-    for row in tables.read_between(alarms).to_pylist():
+    for row in read_between(alarms).to_pylist():
         if row["alarm"] not in last or last[row["alarm"]]["change"] < row["change"]:
             last[row["alarm"]] = row
     stands = (row for row in last.values() if row["state"] != "withdrawn")

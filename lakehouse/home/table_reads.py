@@ -1,0 +1,59 @@
+"""Rows of a Delta table as Arrow, with all columns of the table: files that the log's statistics rule out stay shut."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from lakehouse.home.open_tables import opened
+from lakehouse.home.table_commits import arrow_schema, fitted
+from lakehouse.home.table_log import Between, Ranges, read_near, read_parts
+
+
+def read_between(
+    table: Path, between: Between | None = None, names: Collection[str] | None = None
+) -> pa.Table:
+    """Return the rows in between, by default all, as this process reads them, with all columns of the table.
+
+    ``names``: of these columns alone. Cost: the files whose statistics let them have such a row.
+
+    Raises:
+        LookupError: where the table lacks one of these columns.
+    """
+    return pa.concat_tables(parts_between(table, between, names))
+
+
+def parts_between(
+    table: Path, between: Between | None = None, names: Collection[str] | None = None
+) -> Iterator[pa.Table]:
+    """Yield the same rows, those of one file at a time; a table without rows comes first."""
+    columns = _named_columns(table, names)
+    yield columns.empty_table()
+    for part in read_parts(table, columns.names, between):
+        yield fitted(part, columns)
+
+
+def read_around(table: Path, column: str, ranges: Ranges, names: Collection[str]) -> pa.Table:
+    """Return some columns of the rows of which another lies in a few disjoint ranges that ascend, and of some between.
+
+    Cost: the files whose statistics let them have such a row.
+
+    Raises:
+        LookupError: where the table lacks one of these columns.
+    """
+    columns = _named_columns(table, names)
+    parts = [fitted(part, columns) for part in read_near(table, columns.names, column, ranges)]
+    return pa.concat_tables([columns.empty_table(), *parts])
+
+
+def _named_columns(table: Path, names: Collection[str] | None) -> pa.Schema:
+    """Return the table's columns, or those of them that are named."""
+    with opened(table) as known:
+        columns = arrow_schema(known)
+    if names is None:
+        return columns
+    if lacking := sorted(set(names) - {*columns.names}):
+        raise LookupError(f"{table} has no {', '.join(lacking)} yet: it comes with the next ingest batch")
+    return pa.schema([field for field in columns if field.name in names])
