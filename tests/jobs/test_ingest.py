@@ -6,7 +6,7 @@ import os
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,11 +14,11 @@ from jobs import ingest
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.store_client import StoreUnavailable
 from lakehouse.home.table_log import read_rows
+from tests.streams.no_session import no_session
 from tests.streams.sources.test_unlisted import make_too_deep
-from tests.streams.test_small_batch import NoSession
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 ROWS = "ts,device,temp\n" + "".join(f"2026-01-0{day}T00:00:00Z,a,1.0\n" for day in range(1, 9))
 DECLARED = """
@@ -50,7 +50,7 @@ def project(folder: Path, options: str = "", path: str = "landing/*.csv*", colum
 
 def run(folder: Path) -> dict[str, Any]:
     settings = load_settings(folder / "tidemark.toml", None)
-    return ingest.run(settings, cast("SparkSession", NoSession(settings)), "readings")
+    return ingest.run(settings, no_session(settings), "readings")
 
 
 def ledger(folder: Path) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from lakehouse.streams.small_batch import SmallBatch
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests import readings
 from tests.readings_lake import Lake
-from tests.streams.test_small_batch import NoSession
+from tests.streams.no_session import no_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ T0 = 1_600_000_000
 def begun(lakehouse_of: Callable[[str], Settings]) -> tuple[Lake, SmallBatch, list[str]]:
     """Return a batch that was read: its lakehouse, and its file's lines, of which the last contradicts the first."""
     settings = lakehouse_of(readings.declared("ndjson"))
-    lake = Lake(cast("SparkSession", NoSession(settings)), settings)
+    lake = Lake(no_session(settings), settings)
     lines = [f'{{"ts": {T0 + n}, "device": "a", "temp": 1.0, "count": {n}}}\n' for n in range(6)]
     lines += ["no json\n", lines[0].replace("1.0", "2.5")]
     lake.land("a.ndjson", "".join(lines))
@@ -138,7 +138,7 @@ def of_devices(lakehouse_of: Callable[[str], Settings], *batches: tuple[str, ...
     """Return late rows and all rows of batches that hold one file of an hour for each device."""
     declared = readings.declared("ndjson").replace('arrival_time = { column = "received", unit = "s" }', "")
     settings = lakehouse_of(declared.replace('clock_bounds = { behind = "30d", ahead = "1h" }', ""))
-    lake = Lake(cast("SparkSession", NoSession(settings)), settings)
+    lake = Lake(no_session(settings), settings)
     for devices in batches:
         for device in devices:
             line = '{{"ts": {0}, "device": "{1}", "temp": 1.0, "count": 1}}\n'

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lakehouse.declare.settings import load_settings
 from tests.readings_lake import Lake
+from tests.streams.no_session import no_session
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 CONFIG = """
 home = "var"
 [streams.readings]
@@ -53,10 +49,11 @@ columns.kwh = "int"
     ],
 )
 def test_only_local_times_that_mean_one_moment_are_accepted(
-    spark: SparkSession, tmp_path: Path, zone: str, good: dict[str, int], twice: list[str], never: list[str]
+    tmp_path: Path, zone: str, good: dict[str, int], twice: list[str], never: list[str]
 ) -> None:
     (tmp_path / "tidemark.toml").write_text(CONFIG.format(zone=zone))
-    stream = Lake(spark, load_settings(tmp_path / "tidemark.toml"))
+    settings = load_settings(tmp_path / "tidemark.toml")
+    stream = Lake(no_session(settings), settings)
     stream.land("a.csv", "at,kwh\n" + "".join(f"{time},1\n" for time in (*good, *twice, *never)))
     stream.ingest()
 

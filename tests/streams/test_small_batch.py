@@ -6,14 +6,13 @@ import gzip
 import json
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.declare.stream import Stream
-from lakehouse.spark.session import LazySession
 from lakehouse.streams import file_chunks, small_batch
 from lakehouse.streams.sources.fields import with_fields
 from lakehouse.streams.sources.lines import NUMBERED
@@ -26,6 +25,7 @@ from tests.faults.inputs import READINGS
 from tests.readings_lake import Lake
 from tests.streams import hostile
 from tests.streams.hostile_values import BYTES
+from tests.streams.no_session import no_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,6 +138,8 @@ ISO = [
         "1999-01-01T00:00:00",
         "0000-00-00T00:00:00",
     ],
+    *["2020-10-25T02:00:00", "2020-10-25 02:59:59.9", "2020-03-29 02:30:00", "2020-10-25T02:30:00+02:00"],
+    *["2020-04-05 01:45:00", "2020-10-04T02:29:59", "2020-10-04 02:30:00", "1883-11-18T12:00:00"],
     *["0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "10000-01-01T00:00:00Z", "2021-02-29T05:00:00"],
     *["2016-12-31T23:59:60Z", "2020-02-29T05:00:00", "2020-09-13T12:26:40.123456789", "2020-09-13T12:26:40z"],
     *["2020-09-13T12:26:40 UTC", "2020-09-13T12:26:40-00:30", "2020-09-13T12:26:40+18:00", "2020-09-13x"],
@@ -161,8 +163,8 @@ def declared(file_format: str, unit: str, **more: Any) -> Stream:
         {
             "name": "s",
             "source": {"path": "x", "format": file_format},
-            "event_time": {"column": "ts", "unit": unit},
-            "arrival_time": {"column": "received", "unit": unit, **plus},
+            "event_time": {"column": "ts", "unit": unit, "timezone": more.get("zone", "UTC")},
+            "arrival_time": {"column": "received", "unit": unit, "timezone": more.get("zone", "UTC"), **plus},
             "clock_bounds": {"behind": "1h", "ahead": "1m"},
             "measures": ("real",),
             "levels": ["1d forever"],
@@ -262,6 +264,8 @@ CASES = [
     ("ndjson", "us", {"ts": "int"}),
     ("csv", "s", {"ts": "double"}),
     ("ndjson", "s", {"ts": "string"}),
+    ("csv", "iso", {"zone": "Europe/Berlin"}),
+    ("ndjson", "iso", {"zone": "Australia/Lord_Howe"}),
 ]
 
 
@@ -380,19 +384,9 @@ def test_hostile_lines_leave_the_same_tables_with_spark_and_without(
         assert here.rows(table, *columns) == there.rows(table, *columns), table
 
 
-class NoSession(LazySession):
-    """A session of a process that has none yet, and must not start one."""
-
-    def present(self) -> SparkSession | None:
-        return None
-
-    def started(self) -> SparkSession:
-        raise AssertionError("Spark was started")
-
-
 def test_a_batch_of_bad_lines_starts_no_spark(lakehouse_of: Callable[[str], Settings]) -> None:
     settings = lakehouse_of(readings.declared("ndjson"))
-    lake = Lake(cast("SparkSession", NoSession(settings)), settings)
+    lake = Lake(no_session(settings), settings)
     good = f'{{"ts": {T0}, "device": "a", "temp": 1.0, "count": 1}}\n'
     bad = [good[:-2], good.replace("1.0", '"hot"'), good.replace(str(T0), "noon"), good.replace("1.0", "2.0")]
     lake.land("a.ndjson", good + "\n".join(bad) + "\nno json\n" + good.replace('"a"', '"b\u00fcro"'))

@@ -27,11 +27,21 @@ from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap, no_items
 from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.plain_lines import record_hash
-from lakehouse.streams.sources.texts import Unsure, Value, is_long, is_special, scaled, time_of, value_of
+from lakehouse.streams.sources.texts import (
+    Unsure,
+    Value,
+    clock_change,
+    is_long,
+    is_special,
+    scaled,
+    time_of,
+    value_of,
+)
 from lakehouse.streams.sources.verdicts import (
     EVENT_IS,
     NO_OBJECT,
     ahead_of_listing,
+    changed_clock,
     expected_fields,
     off_arrival,
     out_of_bounds,
@@ -208,6 +218,9 @@ class _Reader:
         if listed_us is not None and event - listed_us > self.stream.ahead_us:
             span = spelled_duration((event - listed_us) // 1_000_000 * 1_000_000)
             raise _Rejected(f"{EVENT_IS}{span}{ahead_of_listing(self.stream)}")
+        is_twice = clock_change(text, time)
+        if is_twice is not None:
+            raise _Rejected(changed_clock(text, time, is_twice))
         return event
 
     def _arrival(self, texts: Texts, event: int) -> int | None:

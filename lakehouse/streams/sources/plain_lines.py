@@ -44,9 +44,6 @@ def can_be_plain(stream: Stream) -> bool:
     source = stream.source
     if source.kind in ("kafka", "mqtt") or source.shape or source.explode:
         return False
-    times = [time for time in (stream.event_time, stream.arrival_time) if time]
-    if any(time.unit == "iso" and time.timezone != "UTC" for time in times):
-        return False
     if source.format == "csv":
         return source.separator in _SEPARATORS and source.quote in "\"'"
     if source.format == "parquet" and (source.nulls or stream.identity_is_record):

@@ -18,12 +18,16 @@ import pyarrow.compute as pc
 from lakehouse.declare.columns import Column, sql_type
 from lakehouse.declare.stream import Stream, TimeColumn
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS
+from lakehouse.streams.sources.texts import offset_us, utc_offset
 
 _SECONDS = TimeColumn(column=PLUS, unit="s")
 _INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"
 # Days that every year has.
 _DAY = r"(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
-_ISO = rf"^[12][0-9]{{3}}-{_DAY}[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{{1,6}})?Z?$"
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_OFFSET = r"Z|[+-](?:0[0-9]|1[0-7]):[0-5][0-9]"
+_ISO = rf"^(?P<wall>[12][0-9]{{3}}-{_DAY}[T ]{_CLOCK})(?:\.(?P<part>[0-9]{{1,9}}))?(?P<offset>{_OFFSET})?$"
+_QUARTER_US = 900_000_000
 Mask = npt.NDArray[np.bool_]
 # Digits that a time may have before its point, so that its microseconds fit, and those behind it that count.
 _DIGITS = {"s": (12, 6), "ms": (15, 3), "us": (18, 0)}
@@ -86,8 +90,39 @@ def _time(text: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
         return _fitted_time(text, time)
     if time.unit != "iso":
         return _scaled(text, time.unit)
-    kept, is_sure = _matching(text, _ISO)
-    return pc.ascii_rtrim(kept, "Z").cast(pa.timestamp("us")).cast(pa.int64()), is_sure
+    found = pc.extract_regex(text, _ISO)
+    wall, part, offset = (pc.struct_field(found, name) for name in ("wall", "part", "offset"))
+    shown = pc.add(pc.multiply(wall.cast(pa.timestamp("s")).cast(pa.int64()), 10**6), _padded(part, 6))
+    offsets = offset.dictionary_encode()
+    named = {text: offset_us(text) for text in offsets.dictionary.to_pylist() if text}
+    away = pa.array([named.get(text) for text in offsets.dictionary.to_pylist()], pa.int64())
+    told = away.take(offsets.indices)
+    micros = pc.subtract(shown, pc.coalesce(told, _local_offsets(shown, told, time.timezone)))
+    is_sure = pc.or_(micros.is_valid(), text.is_null())
+    return micros, np.asarray(is_sure.to_numpy(zero_copy_only=False))
+
+
+def _padded(digits: pa.Array, places: int) -> pa.Array:
+    """Return the digits behind a point as a whole number of so many, null where there is no text."""
+    return pc.utf8_rpad(pc.utf8_slice_codeunits(digits, 0, places), places, "0").cast(pa.int64())
+
+
+def _local_offsets(shown: pa.Array, told: pa.Array, zone: str) -> pa.Array:
+    """Return by how much the clocks of a zone are ahead when they show times; null where they are being changed.
+
+    Cost: Python for each quarter of an hour in which a time without an offset is.
+    """
+    if zone == "UTC":
+        return pa.repeat(pa.scalar(0, pa.int64()), len(shown))
+    is_local = pc.and_(shown.is_valid(), told.is_null()).to_numpy(zero_copy_only=False)
+    times = pc.fill_null(shown, 0).to_numpy()
+    quarters, which = np.unique(times[is_local] // _QUARTER_US, return_inverse=True)
+    ends = ((first * _QUARTER_US, (first + 1) * _QUARTER_US - 1) for first in quarters.tolist())
+    found = [{utc_offset(at, zone, fold) for at in both for fold in (0, 1)} for both in ends]
+    offsets = pa.array([each.pop() if len(each) == 1 else None for each in found], pa.int64())
+    places = np.zeros(len(shown), np.int64)
+    places[is_local] = which
+    return offsets.take(pa.array(places, mask=~is_local))
 
 
 def _scaled(text: pa.Array, unit: str) -> tuple[pa.Array, Mask]:
@@ -96,10 +131,7 @@ def _scaled(text: pa.Array, unit: str) -> tuple[pa.Array, Mask]:
     halves = pc.extract_regex(kept, r"^(?P<whole>[0-9]+)(?:\.(?P<part>[0-9]*))?$")
     micros = pc.multiply(pc.struct_field(halves, "whole").cast(pa.int64()), 10**part)
     if part:
-        behind = pc.utf8_rpad(pc.utf8_slice_codeunits(pc.struct_field(halves, "part"), 0, part), part, "0")
-        micros = pc.add(
-            micros, pc.if_else(kept.is_valid(), behind, pa.scalar(None, pa.string())).cast(pa.int64())
-        )
+        micros = pc.add(micros, _padded(pc.struct_field(halves, "part"), part))
     return micros, is_sure
 
 

@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from functools import cache
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from lakehouse.declare.columns import Column, sql_type
 from lakehouse.declare.stream import TimeColumn
@@ -26,11 +28,13 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _CLOCK = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
 _ISO = re.compile(
-    rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})[T ]{_CLOCK}(?:Z|([+-])([0-9]{{2}}):([0-9]{{2}}))?"
+    rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})[T ]{_CLOCK}(?P<offset>Z|[+-][0-9]{{2}}:[0-9]{{2}})?"
 )
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 # The calendar is the same again after so many years and days; Python's has no year 0.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
+# From the first day of the year 1 to that of 1970.
+_FIRST_DAYS, _DAY_US = 719_162, 86_400_000_000
 _LONGEST, _MOST_EXPONENT = 1000, 999
 _EXACT = Context(prec=3 * _LONGEST)
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
@@ -67,9 +71,48 @@ def time_of(text: str, time: TimeColumn) -> int | None:
     if not _DATED.match(text):
         return None
     found = _ISO.fullmatch(text)
-    if not found or time.timezone != "UTC":
+    if not found:
         raise Unsure
-    return _instant(*found.groups())
+    wall = _wall_clock(*found.groups()[:7])
+    if wall is None:
+        return None
+    if found["offset"] is None:
+        return wall - utc_offset(wall, time.timezone)
+    away = offset_us(found["offset"])
+    return None if away is None else wall - away
+
+
+def clock_change(text: str, time: TimeColumn) -> bool | None:
+    """Return whether a local time comes twice as its zone's clocks are changed (True), or never (False), None if once.
+
+    A text with an offset names one moment, whatever the clocks show.
+    """
+    found = _ISO.fullmatch(text) if time.unit == "iso" and time.timezone != "UTC" else None
+    wall = _wall_clock(*found.groups()[:7]) if found and found["offset"] is None else None
+    if wall is None:
+        return None
+    first, second = (utc_offset(wall, time.timezone, fold) for fold in (0, 1))
+    return None if first == second else first > second
+
+
+def utc_offset(wall_us: int, zone: str, fold: int = 0) -> int:
+    """Return by how many microseconds the clocks of a zone are ahead of UTC when they show a time.
+
+    Where they show it twice, ``fold`` is 0 for the first and 1 for the second; where never, they are as before, or
+    after, their change.
+    """
+    if zone == "UTC":
+        return 0
+    days, rest = divmod(wall_us, _DAY_US)
+    cycles = -(days < -_FIRST_DAYS)
+    shown = _EPOCH + timedelta(days - cycles * _CYCLE_DAYS, microseconds=rest)
+    away = _zone(zone).utcoffset(shown.replace(tzinfo=None, fold=fold))
+    return (away or timedelta()) // _MICROSECOND
+
+
+@cache
+def _zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)
 
 
 def scaled(text: str, factor: int) -> int | None:
@@ -136,18 +179,22 @@ def _decimal(text: str, digits: int, scale: int) -> Decimal | None:
     return number if len(number.as_tuple().digits) <= digits else None
 
 
-def _instant(*found: Any) -> int | None:
-    """Return the microseconds of year, month, day, hour, minute, second, part of it, and sign, hours, minutes off."""
+def _wall_clock(*found: Any) -> int | None:
+    """Return the microseconds that clocks show, of year, month, day, hour, minute, second and its part."""
     year, month, day, hour, minute, second = map(int, found[:6])
     try:
-        moment = datetime(year + _CYCLE_YEARS * (year == 0), month, day, hour, minute, second, tzinfo=UTC)
+        shown = datetime(year + _CYCLE_YEARS * (year == 0), month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
-    micros = (moment - _EPOCH) // _MICROSECOND + int((found[6] or "0")[:6].ljust(6, "0"))
-    micros -= _CYCLE_DAYS * (year == 0) * 86_400_000_000
-    if found[7] is None:
-        return micros
-    hours, minutes = int(found[8]), int(found[9])
+    micros = (shown - _EPOCH) // _MICROSECOND + int((found[6] or "0")[:6].ljust(6, "0"))
+    return micros - _CYCLE_DAYS * (year == 0) * _DAY_US
+
+
+def offset_us(text: str) -> int | None:
+    """Return the microseconds of an offset from UTC, such as Z or -02:30."""
+    if text == "Z":
+        return 0
+    hours, minutes = int(text[1:3]), int(text[4:])
     if minutes > 59 or hours * 60 + minutes > 18 * 60:
         return None
-    return micros - (1 if found[7] == "+" else -1) * (hours * 60 + minutes) * 60_000_000
+    return (-1 if text[0] == "-" else 1) * (hours * 60 + minutes) * 60_000_000

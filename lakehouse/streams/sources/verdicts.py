@@ -101,6 +101,13 @@ def out_of_bounds(text: str, event_us: int, stream: Stream) -> str:
     return verdict
 
 
+def changed_clock(text: str, time: TimeColumn, is_twice: bool) -> str:
+    """Return the verdict on a local time that the clocks of its zone show twice, or never, as they are changed."""
+    reason, told = ("ambiguous_time", "comes twice") if is_twice else ("skipped_time", "the clocks skip")
+    where = f"in {time.timezone}; expected an offset, such as +01:00"
+    return f"{reason}: {time.column} is '{text[:100]}', which {told} {where}"
+
+
 def read_as(time: TimeColumn, text: str) -> str:
     """Return the beginning of that verdict."""
     return f"out_of_bounds: {time.column} is '{text[:100]}', read as {time.unit}: "
