@@ -32,9 +32,13 @@ def snapshots_to_publish(settings: Settings, unchecked: bool) -> tuple[list[Stre
         if because is None:
             snapshots.append(one)
         else:
-            readers = sorted(q.name for q in settings.registered.values() if stream.name in q.streams)
-            withheld.append(Withheld(stream.name, because, tuple(readers)))
+            withheld.append(Withheld(stream.name, because, readers_of(settings, stream.name)))
     return snapshots, withheld
+
+
+def readers_of(settings: Settings, stream: str) -> tuple[str, ...]:
+    """Return the registered queries that read a stream."""
+    return tuple(sorted(query.name for query in settings.registered.values() if stream in query.streams))
 
 
 def _unpassed(settings: Settings, one: StreamSnapshot, unchecked: bool) -> str | None:

@@ -156,6 +156,29 @@ def test_a_run_in_which_a_stream_fails_is_red_and_the_others_go_on(
     assert (built["built"], built["report_failures"], built[""]) == ("success", "failed", "failed")
 
 
+def test_a_stream_whose_rollup_fails_is_withheld_and_the_others_are_published(
+    lakehouse_of: Callable[[str], Settings], tmp_path: Path
+) -> None:
+    (tmp_path / "landing").mkdir()
+    gamma = CONFIG.replace("alpha", "gamma").replace("landing/*", "landing/gamma-*")
+    settings = lakehouse_of(CONFIG.replace("landing/*", "landing/alpha-*") + gamma)
+    for name in ("alpha-1.csv", "gamma-1.csv"):
+        _land(settings, name, "1600000000,x,20.5")
+    assert all(outcome["ok"] for outcome in run_dags.run(settings, progress=lambda _: None))
+    config = settings.config or tmp_path
+    before, _, after = config.read_text(encoding="utf-8").rpartition('"1s for 1h"')
+    config.write_text(f'{before}"10s for 1h"{after}', encoding="utf-8")
+    for name in ("alpha-2.csv", "gamma-2.csv"):
+        _land(settings, name, "1600000001,x,20.5")
+
+    outcomes = run_dags.run(load_settings(config), progress=lambda _: None)
+
+    failed = [(outcome["job"], outcome["stream"]) for outcome in outcomes if not outcome["ok"]]
+    assert failed == [("build_rollups", "gamma"), ("maintain", "gamma")]
+    assert [one["rows"] for one in status(settings.layout)["streams"]] == [2, 1]
+    assert [one["stream"] for one in status(settings.layout)["withheld"]] == ["gamma"]
+
+
 def test_an_unknown_stream_fails_at_once_and_its_message_begins_and_ends_the_log(
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:

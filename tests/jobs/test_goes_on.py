@@ -23,7 +23,11 @@ def test_a_stream_that_cannot_be_taken_in_holds_no_other_up() -> None:
     assert not _goes_on("ingest", outcomes("ingest", telemetry=False, flows=False))
 
 
-def test_a_stream_that_fails_its_checks_is_withheld_alone() -> None:
+def test_a_stream_whose_rollup_fails_holds_no_other_up() -> None:
+    assert _goes_on("rollups", outcomes("build_rollups", telemetry=False, flows=True))
+    assert not _goes_on("rollups", outcomes("build_rollups", telemetry=False, flows=False))
+
+
+def test_a_stream_that_fails_its_checks_or_totals_is_withheld_alone() -> None:
     assert _goes_on("quality", outcomes("check_quality", telemetry=False, flows=True))
-    assert not _goes_on("publish", outcomes("publish", all=False))
-    assert _goes_on("publish", outcomes("publish", all=True))
+    assert _goes_on("publish", outcomes("publish", all=False))

@@ -12,7 +12,11 @@ from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.declare.settings import Settings
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AGGREGATES, Answer
+from lakehouse.serving.file import build
+from lakehouse.serving.file.gate import TotalsDiffer
+from lakehouse.serving.file.node_rows import folded_nodes
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.status import status
 from lakehouse.streams import rollup
 from tests.readings import declared
 
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from lakehouse.serving.file.snapshot import StreamSnapshot
 
 pytestmark = pytest.mark.spark
 T0 = 1_600_000_000
@@ -100,6 +106,32 @@ def test_what_spark_rolled_up_is_what_analysts_are_answered(
         assert found.high is not None and exact.high is not None and found.high >= exact.high, (found, exact)
     assert asked(settings.home, "count", "count", True).rows == 396
     assert ask(settings.home, "quiet", "*", "count", 0, 1)[0].value == 0
+
+
+def test_a_stream_whose_totals_differ_fails_the_publish_and_the_others_are_published(
+    spark: SparkSession, lakehouse_of: Callable[[str], Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = declared().replace('home = "var"', "").replace("readings", "other")
+    settings = lakehouse_of(declared() + other)
+    land(settings, "a.ndjson", [reading(second) for second in range(400)])
+    ingest.run(settings, spark, "other")
+    build_rollups.run(settings, spark, "other")
+
+    def without_some(stream: StreamSnapshot) -> str:
+        nodes = folded_nodes(stream)
+        return f"FROM ({nodes}) WHERE level > 1" if stream.name == "other" else nodes
+
+    monkeypatch.setattr(build, "folded_nodes", without_some)
+    with pytest.raises(TotalsDiffer, match=r"other level 1 .*`tidemark rebuild other`") as found:
+        settled(settings, spark)
+    monkeypatch.undo()
+
+    figures = found.value.figures
+    assert figures["is_new"] and list(figures["withheld"]) == ["other"]
+    assert [one["stream"] for one in status(settings.layout)["withheld"]] == ["other"]
+    assert ask(settings.home, "readings", "*", "count", T0 * 10**6, (T0 + 400) * 10**6)[0].value == 400
+    assert publish.run(settings, spark, unchecked=True)["withheld"] == {}
+    assert ask(settings.home, "other", "*", "count", T0 * 10**6, (T0 + 400) * 10**6)[0].value == 400
 
 
 def test_rollups_of_an_earlier_tidemark_are_published_and_added_to(

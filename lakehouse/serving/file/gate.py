@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
+from typing import Any
 
 import duckdb
 
@@ -31,7 +33,24 @@ _TOTALS = """
 
 
 class PublishRefused(Permanent, RuntimeError):
-    """The new file differs from the rollup; the pointer stays where it was."""
+    """A version that must not be shown; the pointer stays where it was."""
+
+
+class TotalsDiffer(PublishRefused):
+    """Streams whose totals in a new file differ from those of their rollups; ``problems`` has one for each.
+
+    ``figures``: of the version that was published with their last published states instead, if any.
+    """
+
+    def __init__(self, problems: Mapping[str, str], figures: Mapping[str, Any] | None = None) -> None:
+        self.problems, self.figures = dict(problems), dict(figures or {})
+        super().__init__(
+            "\n".join(
+                f"totals differ, {problem}; the last published state of {stream} stays, "
+                f"`tidemark rebuild {stream}` builds its rollup again"
+                for stream, problem in self.problems.items()
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -71,9 +90,9 @@ def reconcile(
     the schema of these nodes.
 
     Raises:
-        PublishRefused: naming stream, level, grouping, measure and both figures.
+        TotalsDiffer: naming of each such stream one level, grouping and measure, with both figures.
     """
-    compared = 0
+    compared, problems = 0, dict[str, str]()
     for stream in streams:
         if stream.changed is None:
             totals, query, source = stream.totals, _TOTALS.format(stream=text(stream.name)), "the rollup has"
@@ -81,11 +100,11 @@ def reconcile(
             totals, source = totals_of_changes(connection, stream), "the rollup gained"
             number = published_streams(connection)[stream.name].number
             query = _CHANGES.format(combined=combined_of(number), newest=newest)
-        for problem in _differences(stream, totals, _published(connection, query), source):
-            raise PublishRefused(
-                f"publish refused, {problem}; the current version stays. Rebuild the rollups."
-            )
+        for problem in islice(_differences(stream, totals, _published(connection, query), source), 1):
+            problems[stream.name] = problem
         compared += len(totals)
+    if problems:
+        raise TotalsDiffer(problems)
     return compared
 
 

@@ -18,7 +18,7 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.brought import bringing
 from lakehouse.serving.file.build import drafted, write_tables
-from lakehouse.serving.file.gate import PublishRefused, reconcile
+from lakehouse.serving.file.gate import TotalsDiffer, reconcile
 from lakehouse.serving.file.merge import Stored
 from lakehouse.serving.file.previous import attach_previous, published_streams
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
@@ -74,7 +74,7 @@ def publish(
     ``withheld``: streams that are not among ``streams``, and keep the state that the current version has of them.
 
     Raises:
-        PublishRefused: if a total differs from the rollup's; readers see no change.
+        TotalsDiffer: if a total differs from the rollup's; readers see no change.
     """
     folder = home.serving
     with publisher(folder):
@@ -180,8 +180,8 @@ def drift(home: Home, streams: Sequence[StreamSnapshot]) -> str | None:
     with hold_current(home.serving) as held, connect_locked(held.path) as connection:
         try:
             reconcile(connection, streams)
-        except PublishRefused as refused:
-            return str(refused)
+        except TotalsDiffer as found:
+            return "; ".join(found.problems.values())
     return None
 
 

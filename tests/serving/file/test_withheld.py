@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ import pytest
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import UnknownName
-from lakehouse.serving.file.publish import publish, shared_batches
+from lakehouse.serving.file.agreeing import publish_agreeing
+from lakehouse.serving.file.gate import TotalsDiffer
+from lakehouse.serving.file.publish import Published, publish, shared_batches
+from lakehouse.serving.file.snapshot import StreamSnapshot
 from lakehouse.serving.file.withheld import Withheld
 from lakehouse.serving.sandbox.sandbox import open_published, reading
 from tests.serving.file.test_changes import CONTENT, LEVELS, batches, shared
@@ -87,3 +91,40 @@ def test_a_home_whose_streams_are_all_withheld_says_so(tmp_path: Path) -> None:
     publish(home, [], withheld=[BAD])
 
     assert [row[0] for row in withheld(home)] == ["bad"]
+
+
+def test_a_stream_whose_totals_differ_is_withheld_alone_and_the_others_are_published(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    made = {
+        (name, count): RandomStream(name, LEVELS["limited"], rows_of(seed, count)).write(
+            tmp_path / f"{name}{count}"
+        )
+        for name, seed in (("also", 5), ("bad", 50))
+        for count in (1, 2)
+    }
+
+    def published(bad: StreamSnapshot, anew: bool = False) -> tuple[Published, TotalsDiffer | None]:
+        also = made["also", 2] if bad.batch == 2 else made["also", 1]
+        done, differing, _ = publish_agreeing(
+            home, [also, bad], [], [], 3, lambda name: (f"over_{name}",), anew
+        )
+        return done, differing
+
+    assert published(made["bad", 1])[1] is None
+    before = content(home, "bad")
+    wrong = replace(made["bad", 2], totals=[replace(t, rows=t.rows + 1) for t in made["bad", 2].totals])
+
+    done, differing = published(wrong)
+    again, _ = published(wrong)
+    anew, _ = published(wrong, anew=True)
+
+    assert differing is not None and list(differing.problems) == ["bad"]
+    assert [one.version for one in (done, again, anew)] == [2, 2, 3]
+    assert content(home, "bad") == before
+    assert ask(home, "also", "*", "count", 0, 10**6)[0].value == len(rows_of(5, 2))
+    ((stream, _, because, batch, queries),) = withheld(home)
+    assert (stream, batch, queries) == ("bad", 1, ["over_bad"])
+    assert re.match(r"totals differ, bad level \d+ .*: the rollup has \d+ rows, the new file \d+", because)
+
+    assert published(made["bad", 2])[1] is None
+    assert withheld(home) == [] and content(home, "bad") != before
