@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import re
 import tarfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings as examples
 from xdist.scheduler import LoadScopeScheduling
 
-from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.declare.settings import Settings, SparkSettings, load_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakehouse.spark.session import LazySession
     from tests.serving.conftest import Lakehouse
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -42,6 +44,9 @@ COMPILED = re.compile(r"(?:lakehouse/algorithms|tests/algorithms|tests/oracles)/
 # The marks of all tests of a file, and those that `-m` does not want.
 MARKS_OF_FILE = re.compile(r"^pytestmark = (?:\[[^\]]*\]|.*)", re.MULTILINE)
 UNWANTED = re.compile(r"\bnot (\w+)")
+
+# Kernels run in the process of a test, and in subprocesses that it starts, unless it is about Spark.
+os.environ.setdefault("TIDEMARK_ENGINE__RUNNER", "local")
 
 # How long an example takes says how busy the machine is; a test that hangs is ended by pytest's own limit.
 examples.register_profile("tidemark", deadline=None)
@@ -147,6 +152,9 @@ def rooms(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "datasets-location_A"
 
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 def compile_plans(session: SparkSession, wanted: bool) -> None:
     """Let Spark compile its plans, as it does outside of tests, or interpret them."""
     session.conf.set("spark.sql.codegen.wholeStage", wanted)
@@ -154,14 +162,29 @@ def compile_plans(session: SparkSession, wanted: bool) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session of this run, which interprets its plans: for a handful of rows compiling them takes longest."""
-    from lakehouse.spark.session import started_session
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of this run for what needs no JVM: kernels run in this process.
 
-    session = started_session(Settings(home=tmp_path_factory.mktemp("spark")))
-    compile_plans(session, False)
+    A JVM that is started all the same interprets its plans: for a handful of rows compiling them takes longest.
+    """
+    from lakehouse.spark.session import build_session, end_session
+
+    interpreted = SparkSettings(options=INTERPRETED)
+    session = build_session(Settings(home=tmp_path_factory.mktemp("spark"), spark=interpreted))
     yield session
-    session.stop()
+    end_session(session)
+
+
+@pytest.fixture(scope="session")
+def on_spark(session: SparkSession) -> SparkSession:
+    """Spark's own session of this run: kernels run in its tasks."""
+    return cast("LazySession", session).started()
+
+
+@pytest.fixture(scope="session")
+def spark(session: SparkSession, on_spark: SparkSession) -> SparkSession:
+    """The session of this run with its JVM, for what only Spark does: kernels run in this process."""
+    return session
 
 
 @pytest.fixture(scope="session")

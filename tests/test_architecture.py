@@ -40,16 +40,20 @@ MAY_IMPORT = {
     "lakehouse/landing": {"lakehouse/declare", "lakehouse/home"},
     "lakehouse/service": {"lakehouse/declare", "lakehouse/home", "settings"},
     "lakehouse/spark": {*ON_DISK, "settings", "sql"},
-    "lakehouse/streams": {*ON_DISK, "lakehouse/spark", "sql"},
+    "lakehouse/engine": {*ON_DISK, "settings", "lakehouse/spark"},
+    "lakehouse/streams": {*ON_DISK, "lakehouse/spark", "lakehouse/engine", "sql"},
     "lakehouse/serving": {*ON_DISK, "sql"},
     "lakehouse/web": {*ON_DISK, "lakehouse/serving"},
-    "lakehouse/queries": {*ON_DISK, "pure queries", "lakehouse/spark", "lakehouse/serving", "sql"},
-    "quality": {*ON_DISK, "settings", "lakehouse/spark"},
+    "lakehouse/queries": {
+        *ON_DISK,
+        *("pure queries", "lakehouse/spark", "lakehouse/engine", "lakehouse/serving", "sql"),
+    },
+    "quality": {*ON_DISK, "settings", "lakehouse/spark", "lakehouse/engine"},
     "infra": {*ON_DISK, "settings"},
     "jobs": {
         *(
             f"lakehouse/{layer}"
-            for layer in ("algorithms", "declare", "home", "spark", "streams", "serving", "queries")
+            for layer in ("algorithms", "declare", "home", "spark", "engine", "streams", "serving", "queries")
         ),
         *("lakehouse/service", "settings", "pure queries", "quality", "infra"),
     },
@@ -59,7 +63,14 @@ MAY_IMPORT = {
 # Above the layers: the command line reaches everything, inside the command that needs it.
 FREE = ("lakehouse/cli", "lakehouse/doctor.py", "lakehouse/home_checks.py", "lakehouse/__init__.py")
 ONLY_IN = {
-    "pyspark": ("lakehouse/spark", "lakehouse/streams", "lakehouse/queries", "quality", "jobs"),
+    "pyspark": (
+        "lakehouse/spark",
+        "lakehouse/engine",
+        "lakehouse/streams",
+        "lakehouse/queries",
+        "quality",
+        "jobs",
+    ),
     "delta": ("lakehouse/spark", "lakehouse/streams"),
     "deltalake": ("lakehouse/home", "lakehouse/spark"),
     "sqlalchemy": ("lakehouse/home/control",),

@@ -18,6 +18,7 @@ from lakehouse.declare.config_paths import config_file, given_home, located, rea
 from lakehouse.declare.durations import format_duration, parse_duration
 from lakehouse.declare.presets import preset_problem, with_landing, with_preset
 from lakehouse.declare.problems import ConfigError, NotDeclared, Problem
+from lakehouse.declare.spark_settings import EngineSettings
 from lakehouse.declare.spark_settings import SparkSettings as SparkSettings
 from lakehouse.declare.store_address import SUCH_AS, is_place, is_url
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
@@ -41,17 +42,8 @@ Q = TypeVar("Q", bound=Query)
 _LEAST_HISTORY_US = parse_duration("10m")
 _PATHS = ("path", "schema_file", "ca", "cert", "key")
 _SECTIONS = (
-    "home",
-    "control",
-    "streams",
-    "spark",
-    "tables",
-    "serving",
-    "quality",
-    "queries",
-    "lineage",
-    "alerts",
-    "sites",
+    *("home", "control", "streams", "engine", "spark", "tables", "serving", "quality", "queries"),
+    *("lineage", "alerts", "sites"),
 )
 
 
@@ -183,6 +175,7 @@ class Settings(BaseSettings):
     home: Path = Path("var")
     control: Annotated[SecretStr, AfterValidator(_control)] | None = None
     config: Path | None = None
+    engine: EngineSettings = EngineSettings()
     spark: SparkSettings = SparkSettings()
     tables: TableSettings = TableSettings()
     serving: ServingSettings = ServingSettings()

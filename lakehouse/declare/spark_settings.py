@@ -1,11 +1,11 @@
-"""Where Spark runs and with which options: inside each job's process, or on a cluster whose master is named."""
+"""Which runner has the kernels; where Spark runs, with which options: in each job's process, or on a named cluster."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
@@ -69,6 +69,13 @@ def _allowed(options: dict[str, str]) -> dict[str, str]:
         if name in _FIXED:
             raise ValueError(f"expected no {name}: Tidemark sets it, because its tables rest on it")
     return options
+
+
+class EngineSettings(BaseModel):
+    """Where kernels run: in tasks of ``spark``, or ``local``, in each job's process, which needs no Java."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    runner: Literal["spark", "local"] = "spark"
 
 
 class SparkSettings(BaseModel):

@@ -100,11 +100,12 @@ def forget_outcome(layout: Home, job: str, stream: str) -> None:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the message of an error for people, without the JVM's stacks; what they were caused by stays."""
+    """Return the message and the notes of an error for people, without the JVM's stacks; what caused them stays."""
     said = str(error).split("\n\nJVM stacktrace:")[0].strip()
     text = "\n".join(line for line in said.splitlines() if not _OF_STACK.match(line))
     ours = type(error).__module__.partition(".")[0] in ("jobs", "lakehouse", "quality")
-    return text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")
+    text = text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")
+    return "\n".join([text, *getattr(error, "__notes__", ())])
 
 
 def _iso(moment: datetime) -> str:

@@ -118,6 +118,11 @@ def create_table(
     )
 
 
+def known_as(writer: str) -> str:
+    """Return the name under which a table's log knows a writer: a job and stream."""
+    return f"tidemark-{writer}"
+
+
 def committed(known: DeltaTable, writer: str) -> int:
     """Return the highest number under which a writer has committed, -1 for none."""
     number = known.transaction_version(writer)
@@ -134,12 +139,12 @@ def data_files(known: DeltaTable, table: Path, folder: Path) -> list[DataFile]:
 
     Cost: one read of each file's footer.
     """
-    return files_in(table, folder, _statistics_columns(known))
+    return files_in(table, folder, statistics_columns(known))
 
 
 def files_in(table: Path, folder: Path, columns: Collection[str]) -> list[DataFile]:
     """Return the files of a folder as ``data_files`` does, with statistics of these columns."""
-    found = [_data_file(table, path, columns) for path in sorted(folder.rglob("*.parquet"))]
+    found = [data_file(table, path, columns) for path in sorted(folder.rglob("*.parquet"))]
     for each in found:
         if not each.rows:
             each.path.unlink()
@@ -240,14 +245,13 @@ def write_parts(known: DeltaTable, table: Path, rows: Parts) -> list[DataFile]:
     with ThreadPoolExecutor(len(shares)) as pool:
         places = (folder / f"part-{number:05d}.parquet" for number in range(len(shares)))
         for done in [
-            pool.submit(_write_share, share, path, columns)
-            for share, path in zip(shares, places, strict=True)
+            pool.submit(write_share, share, path, columns) for share, path in zip(shares, places, strict=True)
         ]:
             done.result()
     return data_files(known, table, folder)
 
 
-def _write_share(parts: Iterable[pa.Table], path: Path, columns: pa.Schema) -> None:
+def write_share(parts: Iterable[pa.Table], path: Path, columns: pa.Schema) -> None:
     """Write parts to one file, as many as have enough rows to a row group."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -306,14 +310,16 @@ def set_properties(table: Path, properties: Mapping[str, str]) -> None:
         known.alter.set_table_properties(dict(properties), raise_if_not_exists=False, commit_properties=told)
 
 
-def _statistics_columns(known: DeltaTable) -> set[str]:
+def statistics_columns(known: DeltaTable) -> set[str]:
+    """Return the columns that a table's statistics are about."""
     named = known.metadata().configuration.get("delta.dataSkippingStatsColumns")
     if named:
         return {name.strip().strip("`") for name in named.split(",")}
     return {column.name for column in known.schema().fields[:_FIRST_COLUMNS]}
 
 
-def _data_file(table: Path, path: Path, columns: Collection[str]) -> DataFile:
+def data_file(table: Path, path: Path, columns: Collection[str]) -> DataFile:
+    """Return what a commit says of a file, with statistics of some columns. Cost: one read of its footer."""
     from pyarrow import parquet
 
     footer = parquet.read_metadata(source(path))

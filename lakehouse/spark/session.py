@@ -57,8 +57,9 @@ def build_session(settings: Settings) -> SparkSession:
     Raises:
         EngineIncomplete: when jars are missing, with the command that fetches them.
     """
-    # The jars of other stores are asked for when Spark starts: small batches there do without.
-    _require_jars("s3" if settings.tables.scheme == "s3" else None)
+    if settings.engine.runner == "spark":
+        # The jars of other stores are asked for when Spark starts: small batches there do without.
+        _require_jars("s3" if settings.tables.scheme == "s3" else None)
     return cast(SparkSession, LazySession(settings))
 
 
@@ -74,7 +75,7 @@ class LazySession:
     """A session until it is needed: a batch of few rows is dealt with by its process, which then never starts a JVM."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._session: SparkSession | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -84,13 +85,13 @@ class LazySession:
         """Return the session itself, starting it when there is none."""
         with _STARTING:
             if self._session is None:
-                self._session = _start(self._settings)
+                self._session = _start(self.settings)
         return self._session
 
     @property
     def is_local(self) -> bool:
         """Whether it is to run in this process."""
-        return self._settings.spark.is_local
+        return self.settings.spark.is_local
 
     def present(self) -> SparkSession | None:
         """Return the session that this process has, None if it has none."""

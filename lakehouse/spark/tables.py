@@ -36,6 +36,7 @@ from lakehouse.home.table_commits import (
     data_files,
     files_in,
     fitted,
+    known_as,
     new_folder,
     open_table,
     write_arrow,
@@ -87,13 +88,13 @@ def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list
     nothing. Columns that the table lacks are added to it. Returns the files written, None for a replay.
     """
     known = open_table(table)
-    if committed(known, _known_as(writer)) >= version:
+    if committed(known, known_as(writer)) >= version:
         return None
     if set(rows.columns) - {column.name for column in known.schema().fields}:
         add_columns(table, rows.schema.json())
         known = open_table(table)
     added = write_files(rows, known, table)
-    commit(known, table, added, writer=(_known_as(writer), version))
+    commit(known, table, added, writer=(known_as(writer), version))
     return [each.path for each in added]
 
 
@@ -105,7 +106,7 @@ def append_arrow_once(rows: pa.Table, table: Path, writer: str, version: int) ->
 def append_parts_once(rows: Parts, table: Path, writer: str, version: int) -> list[Path] | None:
     """Append rows that this process makes part by part, as ``append_once`` does, without Spark."""
     with opened(table) as known:
-        if committed(known, _known_as(writer)) >= version:
+        if committed(known, known_as(writer)) >= version:
             return None
         lacking = set(rows.schema.names) - {column.name for column in known.schema().fields}
         if lacking:
@@ -113,7 +114,7 @@ def append_parts_once(rows: Parts, table: Path, writer: str, version: int) -> li
             add_columns(table, from_arrow_schema(more).json())
             known = open_table(table)
         added = write_parts(known, table, rows)
-        commit(known, table, added, writer=(_known_as(writer), version))
+        commit(known, table, added, writer=(known_as(writer), version))
         return [each.path for each in added]
 
 
@@ -141,7 +142,7 @@ def _quoted(name: str) -> str:
 def is_appended(table: Path, writer: str, version: int) -> bool:
     """Whether a writer has appended this version or a later one."""
     with opened(table) as known:
-        return committed(known, _known_as(writer)) >= version
+        return committed(known, known_as(writer)) >= version
 
 
 def append_row(row: Mapping[str, object], table: Path, writer: str, version: int, name: str = "") -> None:
@@ -162,7 +163,7 @@ def append_rows(
     """Append a handful of rows, by the names of the table's columns, as ``append_row`` does."""
     if name:
         add_columns(table, _columns_of(statement(f"tables/{name}")).json())
-    append(table, rows, (_known_as(writer), version))
+    append(table, rows, (known_as(writer), version))
 
 
 def remove(spark: SparkSession, table: Path, condition: str) -> None:
@@ -224,10 +225,6 @@ def side_by_side(*steps: Callable[[], object]) -> None:
     with ThreadPoolExecutor(len(steps)) as pool:
         for done in [pool.submit(step) for step in steps]:
             done.result()
-
-
-def _known_as(writer: str) -> str:
-    return f"tidemark-{writer}"
 
 
 def create_raw(table: Path, stream: Stream) -> None:

@@ -1,0 +1,36 @@
+"""The engine: the one place that runs kernels, on Spark or in this process.
+
+    contract.py   what a kernel is, and the two calls of an engine
+    local.py      the calls in this process
+    spark.py      the same calls as Spark jobs, over DataFrames
+    parts.py      tasks write Parquet parts into a table's folder, the driver commits them once
+
+``[engine] runner`` chooses; nothing above the engine asks which one runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.engine.contract import Engine as Engine
+from lakehouse.engine.contract import Item as Item
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.declare.settings import Settings
+
+
+def engine_of(session: SparkSession) -> Engine:
+    """Return the engine of a session: the runner that its settings choose; Spark where a session has none.
+
+    No JVM is started before a kernel needs one.
+    """
+    settings: Settings | None = getattr(session, "settings", None)
+    if settings is not None and settings.engine.runner == "local":
+        from lakehouse.engine.local import LocalEngine
+
+        return LocalEngine()
+    from lakehouse.engine.spark import SparkEngine
+
+    return SparkEngine(session, settings.spark.local_cores if settings else None)

@@ -1,0 +1,161 @@
+"""Parts of a table: tasks write them into its folder, the driver commits them once.
+
+    driver   sink = sink_of(table)                          one look at the table's log
+    tasks        sink.write(rows) -> entries                a Parquet file of a new name, and one row about it
+    driver   commit_entries(table, entries, (writer, n))    one commit, once for each writer and number
+
+Nobody sees a part before the commit. Those of attempts that died, or that ran beside another one, are in no entry: a
+vacuum deletes them.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.home.open_tables import opened
+from lakehouse.home.table_commits import (
+    DataFile,
+    add_columns,
+    arrow_schema,
+    commit,
+    committed,
+    data_file,
+    known_as,
+    statistics_columns,
+    write_share,
+)
+from lakehouse.home.tables_place import place_at
+
+# One row for each part; the path as an address, statistics and values of partition columns as JSON.
+ENTRIES = pa.schema(
+    {
+        "path": pa.string(),
+        "rows": pa.int64(),
+        "size": pa.int64(),
+        "statistics": pa.string(),
+        "partition": pa.string(),
+    }
+)
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class TableSink:
+    """Writes parts of one table from wherever kernels run; ``table``: its address."""
+
+    table: str
+    columns: pa.Schema
+    statistics: frozenset[str]
+    partition: tuple[str, ...] = ()
+
+    def write(self, rows: pa.Table | Iterable[pa.Table], prefix: str = "") -> pa.Table:
+        """Write rows to a part of a new name, or one for each value of partition columns; return their entries.
+
+        Columns that the rows lack are null. ``rows`` may come piece by piece. Without rows there is no part. ``prefix``
+        begins the name of the part. Memory: a row group, or all rows where the table has partition columns.
+        """
+        pieces = [rows] if isinstance(rows, pa.Table) else rows
+        if self.partition:
+            return pa.concat_tables(
+                [ENTRIES.empty_table(), *(self._written([own], *at) for own, at in self._split(pieces))]
+            )
+        return self._written(pieces, f"{prefix}{uuid.uuid4().hex}.parquet")
+
+    def _split(self, pieces: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, tuple[str, ...]]]:
+        """Yield the rows of each value of the partition columns, and where they go."""
+        rows, folder = pa.concat_tables(pieces), uuid.uuid4().hex
+        for values in rows.select(self.partition).group_by(list(self.partition)).aggregate([]).to_pylist():
+            own = rows
+            for name, value in values.items():
+                own = own.filter(pc.is_null(own[name]) if value is None else pc.equal(own[name], value))
+            named = (f"{name}={_in_path(value)}" for name, value in values.items())
+            yield own.drop_columns(list(self.partition)), (folder, *named, "part.parquet")
+
+    def _written(self, pieces: Iterable[pa.Table], *at: str) -> pa.Table:
+        filled = (piece for piece in pieces if piece.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return ENTRIES.empty_table()
+        table = place_at(self.table)
+        path = table.joinpath(*at)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        columns = pa.schema([field for field in self.columns if field.name not in self.partition])
+        write_share(_chained(first, filled), path, columns)
+        found = data_file(table, path, self.statistics)
+        told = (json.dumps(dict(each)) for each in (found.statistics, found.partition))
+        row = dict(zip(ENTRIES.names, (str(path), found.rows, found.size, *told), strict=True))
+        return pa.Table.from_pylist([row], ENTRIES)
+
+
+def _chained(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    yield from others
+
+
+def _in_path(value: Any) -> str:
+    return _NO_PARTITION if value is None else quote(str(value), safe="")
+
+
+def sink_of(table: Path, more: pa.Schema | None = None) -> TableSink:
+    """Return what tasks write parts of a table with; ``more``: columns that it gains where it lacks them."""
+    with opened(table) as known:
+        columns = arrow_schema(known)
+        lacking = [field for field in more or () if field.name not in columns.names]
+        sink = TableSink(
+            str(table.absolute()),
+            pa.schema([*columns, *lacking]),
+            frozenset(statistics_columns(known)),
+            tuple(known.metadata().partition_columns),
+        )
+    if lacking:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        add_columns(table, from_arrow_schema(pa.schema(lacking)).json())
+    return sink
+
+
+def is_committed(table: Path, writer: str, number: int) -> bool:
+    """Whether a writer has committed this number or a later one: what its tasks would do is done."""
+    with opened(table) as known:
+        return committed(known, known_as(writer)) >= number
+
+
+def commit_entries(
+    table: Path,
+    entries: pa.Table,
+    writer: tuple[str, int] | None = None,
+    removed: Iterable[str] = (),
+    is_change: bool = True,
+) -> list[Path] | None:
+    """Commit parts to their table, and remove files as its log names them, in one version; return the parts' paths.
+
+    ``writer``: its name, a job and stream, and a number, which only grows: where it has committed this number or a
+    later one, nothing is committed, and None returned. ``is_change`` is false if rows only move to other files.
+
+    Raises:
+        deltalake.exceptions.CommitFailedError: if another writer has removed one of the files.
+        LeaseLost: if another process has taken the lease meanwhile.
+    """
+    own = (known_as(writer[0]), writer[1]) if writer else None
+    added = [_file_of(row, table) for row in entries.to_pylist()]
+    with opened(table) as known:
+        if own and committed(known, own[0]) >= own[1]:
+            return None
+        commit(known, table, added, removed, own, is_change)
+    return [each.path for each in added]
+
+
+def _file_of(row: dict[str, Any], table: Path) -> DataFile:
+    path = table / place_at(row["path"]).relative_to(table.absolute())
+    return DataFile(
+        path, row["rows"], row["size"], json.loads(row["statistics"]), json.loads(row["partition"])
+    )

@@ -1,0 +1,104 @@
+"""Kernels as Spark jobs, one for each call: DataFrames and Arrow functions only, so that any kind of session runs them.
+
+map       numbers of items --> mapInArrow(kernel) --> entries and figures
+by_key    numbers of items --> mapInArrow(read) --> rows by key --> applyInArrow(kernel) --> entries and figures
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from lakehouse.engine.faults import received
+from lakehouse.engine.tasks import ERROR, OverItems, OverKeys, with_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakehouse.engine.contract import Kernel, KeyedKernel
+
+# Tasks for each core, so that cores that have long items leave the others to the rest.
+_TASKS_A_CORE = 4
+
+
+class SparkEngine:
+    """Makes each call one Spark job; memory of the driver: the items, and what kernels return."""
+
+    def __init__(self, session: SparkSession, cores: int | None = None) -> None:
+        self._session = session
+        self._cores = cores
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time."""
+        if self._cores is None:
+            # A session over Connect has no context: there, as many as a shuffle has partitions.
+            context: Any = getattr(self._session, "sparkContext", None)
+            partitions = context and context.defaultParallelism
+            self._cores = int(partitions or self._session.conf.get("spark.sql.shuffle.partitions") or 2)
+        return self._cores
+
+    def map(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
+        """Run a kernel once for each item, in one job."""
+        if not items.num_rows:
+            return schema.empty_table()
+        return self._collected(self._over(items, kernel, schema, step), schema, step)
+
+    def by_key(
+        self,
+        items: pa.Table,
+        read: Kernel,
+        rows_schema: pa.Schema,
+        key: str,
+        kernel: KeyedKernel,
+        schema: pa.Schema,
+        step: str,
+    ) -> pa.Table:
+        """Run a kernel once for each key, in one job with a shuffle."""
+        if not items.num_rows:
+            return schema.empty_table()
+        rows = self._over(items, read, rows_schema, step, key)
+        task = OverKeys(kernel, schema, step)
+        found = rows.groupBy(key).applyInArrow(lambda key, rows: task(key, rows), _spark_schema(schema))
+        return self._collected(found, schema, step)
+
+    def _over(
+        self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str, key: str | None = None
+    ) -> DataFrame:
+        # Items go with the function, not as rows: Spark puts rows that come from Arrow into one partition.
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, items.schema) as stream:
+            stream.write_table(items)
+        task = OverItems(sink.getvalue().to_pybytes(), kernel, schema, step, key)
+        tasks = min(items.num_rows, _TASKS_A_CORE * self.cores)
+        numbers = self._session.range(0, items.num_rows, 1, tasks)
+        return numbers.mapInArrow(lambda batches: task(batches), _spark_schema(schema))
+
+    def _collected(self, found: DataFrame, schema: pa.Schema, step: str) -> pa.Table:
+        with self._described(step):
+            rows = found.toArrow()
+        errors = rows[ERROR].drop_null()
+        if len(errors):
+            raise received(errors[0].as_py())
+        return rows.drop_columns(ERROR).cast(schema)
+
+    @contextmanager
+    def _described(self, step: str) -> Iterator[None]:
+        """Let Spark's pages call the jobs of this thread by what they do."""
+        context: Any = getattr(self._session, "sparkContext", None)
+        if context is None:
+            yield
+            return
+        context.setJobDescription(step)
+        try:
+            yield
+        finally:
+            context.setJobDescription(None)
+
+
+def _spark_schema(schema: pa.Schema) -> Any:
+    return from_arrow_schema(with_error(schema.empty_table()).schema)
