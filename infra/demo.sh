@@ -114,5 +114,5 @@ if [ "${1:-}" = --cluster ]; then
 fi
 printf '\nThe demo took %s s. Go on with:\n' "$((SECONDS - started))"
 printf '  export TIDEMARK_CONFIG=%s TIDEMARK_HOME=%s\n' "$TIDEMARK_CONFIG" "$TIDEMARK_HOME"
-printf '  .venv/bin/tidemark web       then open http://127.0.0.1:8417/\n'
+printf '  .venv/bin/tidemark web       then open the address that it prints\n'
 printf '  .venv/bin/tidemark --help\n'

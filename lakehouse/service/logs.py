@@ -25,13 +25,19 @@ _PLAIN = "%(asctime)s %(levelname)-7s %(message)s"
 
 def set_up(settings: Settings, stream: IO[str], as_json: bool = False) -> None:
     """Send what this process logs from now on to a stream; ``TIDEMARK_LOG=json`` makes JSON of it too."""
+    to_stream(stream, as_json, secrets_of(settings))
+    # Its bridge tells of every connection it closes.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+def to_stream(stream: IO[str], as_json: bool = False, secrets: Mapping[str, str] | None = None) -> bool:
+    """Send log lines to a stream, without secrets, as JSON where ``TIDEMARK_LOG`` says so, too; return if it is."""
     as_json = as_json or os.environ.get(VARIABLE, "").lower() == "json"
     handler = logging.StreamHandler(stream)
     form: logging.Formatter = JsonLines() if as_json else logging.Formatter(_PLAIN)
-    handler.setFormatter(_Guarded(form, secrets_of(settings)))
+    handler.setFormatter(_Guarded(form, secrets or {}))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # Its bridge tells of every connection it closes.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    return as_json
 
 
 class JsonLines(logging.Formatter):

@@ -1,9 +1,10 @@
 """Who may ask: the Host asked for, the token, and one line of log for each question.
 
-A home without tokens is shown on the loopback only, to requests that name it so and that no proxy passed on: a page of
-some other site cannot reach it through a name that it points here (DNS rebinding), nor have it work by asking in the
-background. Once a home has a token each request carries one, at any address: as ``Authorization: Bearer`` or as the
-password of Basic, which browsers and Grafana can send.
+Each request carries a token, at any address: as ``Authorization: Bearer`` or as the password of Basic, which browsers
+and Grafana can send. The server of a home without tokens has one of its own, which it prints when it starts. A browser
+gives that once, in the address, and keeps it as a cookie. It opens everything, to requests of this machine only: those
+that name the loopback and that no proxy passed on. What a page of another site asks in the background is refused
+whatever it carries, since browsers add passwords by themselves.
 """
 
 from __future__ import annotations
@@ -11,32 +12,37 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import hmac
 import json
 import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
-from urllib.parse import parse_qsl
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Asgi
 
 from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.layout import Home
+from lakehouse.web.binding import LOOPBACK
 from lakehouse.web.problems import Problem, response_of
 from lakehouse.web.tokens import LOCAL, Scope, Token, read_tokens, token_of
 
 log = logging.getLogger(__name__)
 audit = logging.getLogger("tidemark.audit")
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # A chart asks for some dozen.
 MOST_PARAMETERS = 500
 # What proxies add to a request that came from elsewhere.
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 # Without a token nobody learns anything; these hold no data.
 _OPEN_PATHS = ("/healthz",)
+# Where the address may carry the server's own token.
+_ENTRANCES = ("/", "/page/")
 _SECURITY = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -52,8 +58,8 @@ _SECURITY = {
 class Access:
     """Lets a request through to the application, or tells why not; writes one line of audit for each."""
 
-    def __init__(self, app: ASGIApp, layout: Home, needs_token: bool) -> None:
-        self._app, self._needs_token, self._layout = app, needs_token, layout
+    def __init__(self, app: ASGIApp, layout: Home, own_token: str) -> None:
+        self._app, self._own_token, self._layout = app, own_token.encode(), layout
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -73,30 +79,37 @@ class Access:
 
         try:
             _check_address(scope)
-            scope["token"] = await self._token(scope)
-            await self._app(scope, receive, secured)
+            brought = _taken_from_address(scope)
+            scope["token"] = await self._token(scope, brought)
+            answering = self._app if brought is None else _kept_as_cookie(scope, brought)
+            await answering(scope, receive, secured)
         except Problem as problem:
             await response_of(problem)(scope, receive, secured)
         finally:
             _log(scope, status, time.monotonic() - began)
 
-    async def _token(self, scope: Asgi) -> Token | None:
+    async def _token(self, scope: Asgi, brought: str | None) -> Token | None:
         headers = Headers(scope=scope)
         if scope["path"] in _OPEN_PATHS:
             return None
         tokens = await self._tokens()
-        # Who revokes the last token does not open the home to everybody.
-        self._needs_token = self._needs_token or bool(tokens)
-        if not self._needs_token:
-            _require_local(scope["method"], headers)
-            return LOCAL
-        token = token_of(tokens, _given(headers.get("authorization", "")))
+        given = _given(scope, headers) if brought is None else brought
+        is_own = bool(self._own_token) and hmac.compare_digest(self._own_token, given.encode())
+        if is_own or (self._own_token and not tokens):
+            _require_local(headers)
+        # Only the server's own token may be part of an address, which others may read.
+        token = LOCAL if is_own else token_of(tokens, given) if brought is None else None
         if token is None:
             raise Problem(
                 401,
                 "No token",
-                "give a token as `Authorization: Bearer ...` or as Basic's password; `tidemark token add` makes one",
+                "give a token as `Authorization: Bearer ...` or as Basic's password; `tidemark token add` makes one, "
+                "and a server of a home without tokens prints an address with one",
                 {"WWW-Authenticate": 'Basic realm="tidemark", charset="UTF-8"'},
+            )
+        if _is_of_another_site(scope["method"], headers):
+            raise Problem(
+                403, "Wrong site", "a page of another site asked; its links may be followed, no more"
             )
         return token
 
@@ -123,7 +136,30 @@ def _check_address(scope: Asgi) -> None:
         raise Problem(400, "Wrong parameter", f"an address may have {MOST_PARAMETERS} parameters")
 
 
-def _require_local(method: str, headers: Headers) -> None:
+def _taken_from_address(scope: Asgi) -> str | None:
+    """Return the token in the address of a page, None without one; the address then has it no more."""
+    if scope["method"] != "GET" or scope["path"] not in _ENTRANCES or b"token=" not in scope["query_string"]:
+        return None
+    asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    rest = [(name, value) for name, value in asked if name != "token"]
+    scope["query_string"] = urlencode(rest).encode("ascii")
+    return next((value for name, value in asked if name == "token"), None)
+
+
+def _kept_as_cookie(scope: Asgi, token: str) -> Response:
+    """Return what has a browser keep a token for this server, out of reach of scripts, and ask again without it."""
+    asked = scope["query_string"].decode("ascii")
+    response = RedirectResponse(f"/page/?{asked}" if asked else "/page/", 303, {"Cache-Control": "no-store"})
+    response.set_cookie(_cookie_of(scope), token, httponly=True, samesite="strict")
+    return response
+
+
+def _cookie_of(scope: Asgi) -> str:
+    """Return the name of the cookie; browsers keep one set for all ports of a host."""
+    return f"tidemark-{(scope.get('server') or ('', 0))[1]}"
+
+
+def _require_local(headers: Headers) -> None:
     """Refuse what did not come from this machine, where there are no tokens.
 
     Raises:
@@ -136,20 +172,27 @@ def _require_local(method: str, headers: Headers) -> None:
             403,
             "No token",
             f"a proxy passed this request on ({passed_on[0]}), and the home has no tokens: "
-            "make one with `tidemark token add NAME`, after which each request needs one",
+            "make one with `tidemark token add NAME`, and have the proxy or its clients send it",
         )
-    if _is_of_another_site(method, headers):
-        raise Problem(403, "Wrong site", "a page of another site asked; without tokens it is not answered")
 
 
 def _is_of_another_site(method: str, headers: Headers) -> bool:
-    """Whether a page of another site asks, which could have the server work; its links may be followed."""
-    is_link = method == "GET" and headers.get("sec-fetch-mode") == "navigate"
-    return headers.get("sec-fetch-site") == "cross-site" and not is_link
+    """Whether a page of another site asks, which could have the server work; its links may be followed.
+
+    Servers on two ports of a host are one site to a browser, and two here.
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site in ("cross-site", "same-site"):
+        return method != "GET" or headers.get("sec-fetch-mode") != "navigate"
+    # To an address without TLS that is not this machine browsers say the origin only.
+    return site is None and origin is not None and origin.partition("://")[2] != headers.get("host", "")
 
 
-def _given(authorization: str) -> str:
-    kind, _, text = authorization.partition(" ")
+def _given(scope: Asgi, headers: Headers) -> str:
+    """Return the token of a request, empty without one."""
+    if "authorization" not in headers:
+        return _cookie(headers.get("cookie", ""), _cookie_of(scope))
+    kind, _, text = headers["authorization"].partition(" ")
     if kind.lower() == "bearer":
         return text.strip()
     if kind.lower() == "basic":
@@ -158,6 +201,14 @@ def _given(authorization: str) -> str:
         except (binascii.Error, UnicodeDecodeError):
             return ""
     return ""
+
+
+def _cookie(header: str, name: str) -> str:
+    try:
+        found = SimpleCookie(header).get(name)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
 
 
 def token(request: Request, scope: Scope = Scope.READ) -> Token:
@@ -209,7 +260,7 @@ def _log(scope: Asgi, status: int, seconds: float) -> None:
         "token": found.name if found else None,
         "method": scope["method"],
         "path": scope["path"][:500],
-        "asked": {name[:100]: value[:500] for name, value in asked.items()},
+        "asked": {name[:100]: "***" if name == "token" else value[:500] for name, value in asked.items()},
         "status": status,
         "ms": round(1000 * seconds, 1),
     }

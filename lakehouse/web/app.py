@@ -1,14 +1,11 @@
-"""The application and its server: every address, the limits, who may ask, where it binds, what is closed at the end."""
+"""The application and its server: every address, the limits, who may ask, what is closed at the end."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import re
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 
@@ -22,13 +19,13 @@ from starlette.types import Scope as Asgi
 
 from lakehouse.home.layout import Home
 from lakehouse.web import changes, events, file, home_tables, page, questions, tables
-from lakehouse.web.access import LOOPBACK, Access
+from lakehouse.web.access import Access
+from lakehouse.web.binding import checked
 from lakehouse.web.connections import config_of
 from lakehouse.web.parameters import Limits
 from lakehouse.web.problems import answer_with_problems, problem_of, response_of
 from lakehouse.web.prometheus import routes as prometheus
 from lakehouse.web.responses import Declared
-from lakehouse.web.tokens import read_tokens
 from lakehouse.web.versions import Versions
 from lakehouse.web.webhooks import Webhooks
 from lakehouse.web.work import ClientLeft, Work
@@ -46,17 +43,16 @@ Answers of a Tidemark home, each with the interval that is sure to hold the trut
 
 @dataclass(frozen=True)
 class WebOptions:
-    """How a server answers: ceilings, how many work and wait at once, and whether it answers nobody without a token.
+    """How a server answers: ceilings, and how many work and wait at once.
 
-    Of a home that has tokens each request needs one, whatever ``needs_token`` is.
-
+    ``own_token``: opens everything to requests of this machine, beside the tokens of the home; empty for none.
     ``alerts_url``: where changes of alarms are posted, signed with ``alerts_secret``.
     """
 
     limits: Limits = field(default_factory=Limits)
     at_once: int = 4
     waiting: int = 100
-    needs_token: bool = False
+    own_token: str = field(default="", repr=False)
     alerts_url: str | None = None
     alerts_secret: str = field(default="", repr=False)
 
@@ -76,7 +72,7 @@ def create_app(layout: Home, options: WebOptions | None = None) -> ASGIApp:
     app.state.layout, app.state.limits, app.state.options = layout, options.limits, options
     app.router.routes += _addresses()
     answer_with_problems(app)
-    return Access(_Guard(app), layout, options.needs_token)
+    return Access(_Guard(app), layout, options.own_token)
 
 
 @cache
@@ -172,46 +168,12 @@ def _at_most(most: int, receive: Receive) -> Receive:
     return counted
 
 
-class BindRefused(ValueError):
-    """An address that cannot be answered at; the message says what is missing."""
-
-
 def build_server(layout: Home, bind: str, options: WebOptions) -> uvicorn.Server:
-    """Return a server of a home at ``HOST:PORT``; only on the loopback may a home be without tokens.
+    """Return a server of a home at ``HOST:PORT``.
 
     Raises:
-        BindRefused: when it is no address, or not the loopback and the home has no token; or when nobody can be
-            answered there, as where another process is.
+        BindRefused: as ``checked``.
     """
-    found = re.fullmatch(r"(.+):(\d{1,5})", bind)
-    if found is None or int(found[2]) > 65535:
-        raise BindRefused(f"found {bind!r}; expected HOST:PORT such as 127.0.0.1:8417")
-    host = found[1]
-    needs_token = host not in LOOPBACK
-    if needs_token and not read_tokens(layout):
-        raise BindRefused(f"{bind} is not the loopback: make a token first, with `tidemark token add NAME`")
-    _check_free(host.strip("[]"), int(found[2]))
-    app = create_app(layout, replace(options, needs_token=needs_token))
-    config = config_of(app, host=host.strip("[]"), port=int(found[2]), timeout_graceful_shutdown=5)
+    host, port = checked(layout, bind)
+    config = config_of(create_app(layout, options), host=host, port=port, timeout_graceful_shutdown=5)
     return uvicorn.Server(config)
-
-
-def _check_free(host: str, port: int) -> None:
-    """Bind for a moment: whoever reads an address on the screen must not find another server there."""
-    failed: list[OSError] = []
-    try:
-        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
-        raise BindRefused(f"{host} is no address: {error.strerror}") from None
-    for family, kind, protocol, _, address in places:
-        try:
-            with socket.socket(family, kind, protocol) as tried:
-                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                tried.bind(address)
-        except OSError as error:
-            failed.append(error)
-    # A name may stand for addresses of which this machine has some only.
-    is_taken = any(error.errno == errno.EADDRINUSE for error in failed)
-    if is_taken or len(failed) == len(places):
-        said = "another process answers there" if is_taken else failed[-1].strerror
-        raise BindRefused(f"{host}:{port} cannot be answered at: {said}")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +27,8 @@ _ALL = (
 )
 _ADD = "INSERT INTO tidemark_tokens VALUES (:home, :name, :hash, :scopes, :streams, :created_at) ON CONFLICT DO NOTHING"
 _REVOKE = "DELETE FROM tidemark_tokens WHERE home = :home AND name = :name"
+# The variable of the environment that gives the server its own token, which is else another one at each start.
+OWN_TOKEN = "TIDEMARK_WEB_TOKEN"
 
 
 class Scope(StrEnum):
@@ -59,7 +63,7 @@ class Token:
         return self.streams is None or stream in self.streams
 
 
-# Who asks over the loopback without a token: the user of this machine, who can read the home anyway.
+# Who has the server's own token: the user who started it, who can read the home anyway.
 LOCAL = Token("local", "", tuple(Scope), None, "")
 
 
@@ -74,6 +78,23 @@ def read_tokens(layout: Home) -> list[Token]:
         Token(name, hashed, tuple(json.loads(scopes)), tuple(json.loads(streams)) if streams else None, made)
         for name, hashed, scopes, streams, made in store_of(layout.root).rows(_ALL)
     ]
+
+
+def own_token(layout: Home) -> str:
+    """Return the server's own token: of a home without tokens, the environment's or a new one; else an empty text.
+
+    Raises:
+        TokenError: when the environment's can be guessed.
+        ControlUnreachable: when the control store does not answer.
+    """
+    if read_tokens(layout):
+        return ""
+    given = os.environ.get(OWN_TOKEN, "")
+    if given and not re.fullmatch(r"[\w-]{32,200}", given, re.ASCII):
+        raise TokenError(
+            f"{OWN_TOKEN}: expected 32 to 200 letters, digits, - and _; found {len(given)} characters"
+        )
+    return given or secrets.token_urlsafe(32)
 
 
 def add_token(layout: Home, name: str, scopes: Sequence[Scope], streams: Sequence[str] | None) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import http.client
 import itertools
+import os
 import random
 import socket
 import statistics
@@ -31,6 +32,7 @@ import psutil
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Question
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.web.tokens import OWN_TOKEN
 from tests.benchmarks.parts import run_parts
 from tests.benchmarks.rollup.serving import (
     DAY_US,
@@ -48,6 +50,8 @@ from tests.benchmarks.rollup.serving import (
 ROWS, QUICK_ROWS = 10**7, 10**5
 REQUESTS, QUICK_REQUESTS = 10**6, 500
 LISTENERS, QUICK_LISTENERS = 10_000, 100
+_TOKEN = "t" * 43
+_AUTHORISED = {"Authorization": f"Bearer {_TOKEN}"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,8 @@ def _served(home: Path) -> Iterator[tuple[Server, float]]:
         port = free.getsockname()[1]
     began = time.perf_counter()
     line = [sys.executable, "-m", "lakehouse.cli", "--home", str(home), "web", "--bind", f"127.0.0.1:{port}"]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    environment = os.environ | {OWN_TOKEN: _TOKEN}
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     try:
         server = Server("127.0.0.1", port, psutil.Process(process.pid))
         while True:
@@ -119,7 +124,7 @@ def _served(home: Path) -> Iterator[tuple[Server, float]]:
 
 def _get(connection: http.client.HTTPConnection, path: str, etag: str = "") -> tuple[int, str]:
     """Ask, read everything, and return the status and the validator."""
-    connection.request("GET", path, headers={"If-None-Match": etag} if etag else {})
+    connection.request("GET", path, headers=_AUTHORISED | ({"If-None-Match": etag} if etag else {}))
     answered = connection.getresponse()
     answered.read()
     return answered.status, answered.headers.get("etag", "")
@@ -248,7 +253,12 @@ def _listeners(server: Server, listeners: int) -> dict[str, float]:
         for _ in range(listeners):
             listening = socket.create_connection((server.host, server.port), timeout=20)
             sockets.append(listening)
-            listening.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            lines = [
+                "GET /events HTTP/1.1",
+                "Host: 127.0.0.1",
+                *(": ".join(each) for each in _AUTHORISED.items()),
+            ]
+            listening.sendall("\r\n".join([*lines, "", ""]).encode())
             status = listening.recv(64).split(b" ")[1]
             held, refused = held + (status == b"200"), refused + (status == b"503")
             if status != b"200":

@@ -21,6 +21,7 @@ from lakehouse.home.table_log import read_columns
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.file.versions import NotPublished
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.web.tokens import OWN_TOKEN
 from tests.readings import declared
 
 T0 = 1_600_000_000
@@ -36,6 +37,7 @@ class Lake:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.web = f"127.0.0.1:{free.getsockname()[1]}"
+        self.token = "t" * 43
         (folder / "landing").mkdir()
         (folder / "tidemark.toml").write_text(declared() + more)
 
@@ -127,6 +129,7 @@ def command(lake: Lake, *words: str) -> list[str]:
 def served(lake: Lake, **environment: str) -> Iterator[subprocess.Popen[str]]:
     log = (lake.folder / "serve.log").open("a")
     words = command(lake, "serve", "--every", "1s", "--publish", "1s", "--log-json", "--web", lake.web)
+    environment = {OWN_TOKEN: lake.token} | environment
     process = subprocess.Popen(
         words, cwd=ROOT, env=os.environ | environment, stdout=log, stderr=log, text=True
     )

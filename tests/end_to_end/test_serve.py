@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from lakehouse.home.heartbeats import is_served, service_heartbeat
@@ -45,6 +46,13 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return Lake(tmp_path_factory.mktemp("served"), BROKEN)
 
 
+def _answers(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/status.json").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
 def test_rows_that_land_are_published_while_another_stream_is_broken_and_sigterm_stops_cleanly(
     lake: Lake,
 ) -> None:
@@ -56,9 +64,13 @@ def test_rows_that_land_are_published_while_another_stream_is_broken_and_sigterm
         until(lambda: lake.step("ingest", "broken").get("failures", 0) > 1, lake)
 
         assert lake.counts() == lake.expected()
-        answered = httpx.get(f"http://{lake.web}/latest/ask.json?stream=readings&measure=temp&agg=count")
+        web = f"http://:{lake.token}@{lake.web}"
+        answered = httpx.get(f"{web}/latest/ask.json?stream=readings&measure=temp&agg=count")
         assert answered.json()["rows"][0]["value"] == lake.landed
-        assert httpx.get(f"http://{lake.web}/status.json").json()["service"]["is_alive"]
+        assert httpx.get(f"{web}/status.json").json()["service"]["is_alive"]
+        [answering] = [one for one in psutil.Process(process.pid).children() if "web" in one.cmdline()]
+        answering.kill()
+        until(lambda: _answers(web), lake)
         assert "Kafka at 127.0.0.1:1" in lake.step("ingest", "broken")["error"]
         assert lake.step("ingest", "readings")["tally"]["failures"] == 0
         until(lambda: lake.fresh()["batches"] == 2, lake)
@@ -72,7 +84,7 @@ def test_rows_that_land_are_published_while_another_stream_is_broken_and_sigterm
         process.send_signal(signal.SIGTERM)
         assert process.wait(5) == 143
 
-    assert not is_served(lake.home)
+    assert not is_served(lake.home) and not _answers(web)
     assert (service_heartbeat(lake.home) or {})["state"] == "stopped"
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ from lakehouse.web.app import WebOptions, create_app
 from lakehouse.web.connections import config_of
 from tests.serving.conftest import Lakehouse
 
+# The own token of the servers of the tests.
+TOKEN = "t" * 43
+
 
 @pytest.fixture(scope="session")
 def client(lakehouse: Lakehouse) -> Iterator[TestClient]:
@@ -28,24 +32,35 @@ def client(lakehouse: Lakehouse) -> Iterator[TestClient]:
 
 @contextmanager
 def client_of(home: Home, options: WebOptions | None = None) -> Iterator[TestClient]:
-    """Give a client of a home's application in this process."""
-    app = create_app(home, options)
-    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as found:
+    """Give a client, in this process, of a home's application, with the server's own token."""
+    app = create_app(home, own(options))
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with TestClient(app, "http://127.0.0.1", headers=headers, raise_server_exceptions=False) as found:
         yield found
+
+
+def own(options: WebOptions | None = None) -> WebOptions:
+    """Return options of a server that has a token of its own."""
+    return replace(options or WebOptions(), own_token=TOKEN)
+
+
+def bare(address: str) -> str:
+    """Return an address without its token."""
+    return address.replace(f"tidemark:{TOKEN}@", "")
 
 
 @contextmanager
 def served(home: Home, options: WebOptions | None = None) -> Iterator[str]:
-    """Give the address of a home's application at a real port of the loopback."""
+    """Give the address of a home's application at a real port of the loopback, with the server's own token."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        config = config_of(create_app(home, options), timeout_graceful_shutdown=1)
+        config = config_of(create_app(home, own(options)), timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         wait_for(lambda: server.started)
         try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            yield f"http://tidemark:{TOKEN}@127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(timeout=10)

@@ -1,6 +1,6 @@
 """Pictures of the page in docs/pictures, of the home of ``make demo``.
 
-Usage, beside ``tidemark web``: ``python -m tests.web.pictures http://127.0.0.1:8417``.
+Usage, beside ``tidemark web``: ``python -m tests.web.pictures ADDRESS``, where ADDRESS is the one that it prints.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ VIEWS = (
 def main() -> None:
     """Take every picture."""
     browser: Any = started_browser()
+    browser.get(sys.argv[1])
+    address = sys.argv[1].partition("/?")[0]
     browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
     try:
         for name, view, colours, height in VIEWS:
@@ -31,7 +33,7 @@ def main() -> None:
             scheme = [{"name": "prefers-color-scheme", "value": colours}]
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
-            browser.get(f"{sys.argv[1]}/page/{view}")
+            browser.get(f"{address}/page/{view}")
             drawn(browser)
             # Charts are in the page before the library has painted them.
             browser.execute_async_script("setTimeout(arguments[0], 1500)")

@@ -18,15 +18,22 @@ from lakehouse.cli.app import call
 from lakehouse.home.control import place
 from lakehouse.home.control.store import FILE
 from lakehouse.home.layout import Home
-from lakehouse.web.app import LONGEST_BODY, WebOptions, create_app
-from lakehouse.web.tokens import Scope, Token, TokenError, add_token, read_tokens, revoke_token
+from lakehouse.web.app import LONGEST_BODY, create_app
+from lakehouse.web.tokens import (
+    OWN_TOKEN,
+    Scope,
+    Token,
+    TokenError,
+    add_token,
+    own_token,
+    read_tokens,
+    revoke_token,
+)
 from tests.home.control.conftest import server
 from tests.home.control.postgres import Postgres
-from tests.web.conftest import client_of, published
+from tests.web.conftest import TOKEN, client_of, own, published
 
 __all__ = ["server"]
-
-NEEDED = WebOptions(needs_token=True)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +50,8 @@ def tokenless(home: Home) -> Home:
 
 @pytest.fixture
 def guarded(tokenless: Home) -> Iterator[TestClient]:
-    with client_of(tokenless, NEEDED) as found:
+    with client_of(tokenless) as found:
+        del found.headers["Authorization"]
         yield found
 
 
@@ -66,15 +74,68 @@ def test_without_a_token_nothing_is_answered(guarded: TestClient) -> None:
     assert guarded.get("/healthz").status_code == 200
 
 
-def test_once_a_home_has_a_token_the_loopback_needs_it_too(tokenless: Home) -> None:
-    with client_of(tokenless) as client:
-        assert client.get("/latest/streams.json").status_code == 200
-        token = add_token(tokenless, "grafana", [Scope.READ], None)
+def test_the_server_of_a_home_without_tokens_has_one_of_its_own(guarded: TestClient, home: Home) -> None:
+    assert guarded.get("/latest/streams.json").status_code == 401
+    assert guarded.get("/quarantine/pair.json", headers=_with(TOKEN)).status_code in (200, 404)
+    with_it = {"Authorization": "Basic " + base64.b64encode(f":{TOKEN}".encode()).decode()}
+    assert guarded.get("/latest/streams.json", headers=with_it).status_code == 200
+    for wrong in ("", TOKEN[:-1], TOKEN + "t"):
+        assert guarded.get("/latest/streams.json", headers=_with(wrong)).status_code == 401
+    # It is the owner's, whatever tokens others get meanwhile.
+    token = add_token(home, "grafana", [Scope.READ], None)
+    assert guarded.get("/latest/streams.json", headers=_with(TOKEN)).status_code == 200
+    assert guarded.get("/latest/streams.json", headers=_with(token)).status_code == 200
 
-        assert client.get("/latest/streams.json").status_code == 401
-        assert client.get("/latest/streams.json", headers=_with(token)).status_code == 200
-        revoke_token(tokenless, "grafana")
-        assert client.get("/latest/streams.json").status_code == 401
+
+def test_without_any_token_nobody_is_let_in(tokenless: Home) -> None:
+    with TestClient(create_app(tokenless), "http://127.0.0.1") as client:
+        for given in ({}, _with(""), {"Cookie": "tidemark-80="}):
+            assert client.get("/latest/streams.json", headers=given).status_code == 401
+
+
+def test_a_browser_takes_the_token_from_the_address_and_keeps_it_from_scripts_and_sites(
+    guarded: TestClient,
+) -> None:
+    entered = guarded.get(f"/?view=explore&token={TOKEN}&where=a%3Db&where=", follow_redirects=False)
+
+    assert (entered.status_code, entered.headers["location"]) == (
+        303,
+        "/page/?view=explore&where=a%3Db&where=",
+    )
+    assert entered.headers["cache-control"] == "no-store"
+    cookie = entered.headers["set-cookie"]
+    assert cookie.startswith("tidemark-80=") and "HttpOnly" in cookie and "SameSite=strict" in cookie
+    assert guarded.get("/latest/streams.json").status_code == 200
+    guarded.cookies.clear()
+    assert guarded.get("/latest/streams.json").status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/?token=x", "/page/?token=", "/latest/streams.json?token=" + TOKEN])
+def test_another_token_in_the_address_opens_nothing_and_is_not_logged(
+    guarded: TestClient, home: Home, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    of_home = add_token(home, "grafana", [Scope.READ], None)
+
+    with caplog.at_level(logging.INFO, "tidemark.audit"):
+        assert guarded.get(path).status_code == 401
+        assert guarded.get(f"/?token={of_home}").status_code == 401
+
+    assert of_home not in caplog.text and TOKEN not in caplog.text
+
+
+def test_the_servers_own_token_is_another_at_each_start_unless_it_is_given(
+    tokenless: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(OWN_TOKEN, raising=False)
+    drawn = {own_token(tokenless) for _ in range(3)}
+    assert len(drawn) == 3 and all(len(one) >= 43 for one in drawn)
+    monkeypatch.setenv(OWN_TOKEN, "secret")
+    with pytest.raises(TokenError, match=r"expected 32 to 200 letters.*found 6"):
+        own_token(tokenless)
+    monkeypatch.setenv(OWN_TOKEN, TOKEN)
+    assert own_token(tokenless) == TOKEN
+    add_token(tokenless, "grafana", [Scope.READ], None)
+    assert own_token(tokenless) == ""
 
 
 @pytest.mark.parametrize("name", ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"])
@@ -224,16 +285,35 @@ def test_without_tokens_only_names_of_the_loopback_are_answered(tokenless: Home)
 
 def test_a_page_of_another_site_has_the_server_do_no_work(tokenless: Home) -> None:
     other = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+    port = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    own = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+    page = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Origin": "http://127.0.0.1"}
+    origins = ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"})
 
     with client_of(tokenless) as client:
         asked = [
-            client.get("/latest/streams.json", headers=given).status_code for given in (other, link, own)
+            client.get("/latest/streams.json", headers=given).status_code
+            for given in (other, port, link, page)
         ]
-        sent = client.post("/prometheus/api/v1/query", data={"query": "1"}, headers=link).status_code
+        sent = [
+            client.post("/prometheus/api/v1/query", data={"query": "1"}, headers=given).status_code
+            for given in (link, port, *origins, page)
+        ]
 
-    assert (asked, sent) == ([403, 200, 200], 403)
+    assert (asked, sent) == ([403, 403, 200, 200], [403] * 5 + [200])
+
+
+def test_a_form_of_another_site_runs_no_statement_under_the_password_that_a_browser_adds(
+    guarded: TestClient, home: Home
+) -> None:
+    token = add_token(home, "analyst", [Scope.READ, Scope.SQL], None)
+    basic = base64.b64encode(f"anybody:{token}".encode()).decode()
+    of_form = {"Authorization": f"Basic {basic}", "Content-Type": "text/plain", "Sec-Fetch-Mode": "navigate"}
+
+    for by in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example"}):
+        assert guarded.post("/latest/sql.json", content="SELECT 1", headers=of_form | by).status_code == 403
+    alone = {"Sec-Fetch-Site": "none"}
+    assert guarded.post("/latest/sql.json", content="SELECT 1", headers=of_form | alone).status_code == 200
 
 
 @pytest.mark.slow
@@ -319,9 +399,10 @@ def test_a_body_without_end_is_refused_before_it_is_read(tokenless: Home, path: 
             yield b"a" * 100_000
 
     async def posted() -> httpx.Response:
-        transport = httpx.ASGITransport(create_app(tokenless))
+        transport = httpx.ASGITransport(create_app(tokenless, own()))
+        headers = _with(TOKEN) | {"Content-Type": "text/plain"}
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            return await client.post(path, content=endless(), headers={"Content-Type": "text/plain"})
+            return await client.post(path, content=endless(), headers=headers)
 
     found = asyncio.run(posted())
 

@@ -21,7 +21,7 @@ from lakehouse.serving.file.publish import publish
 from lakehouse.web.app import WebOptions
 from lakehouse.web.parameters import Limits
 from tests.serving.conftest import STREAMS, Lakehouse
-from tests.web.conftest import client_of, published, served, wait_for
+from tests.web.conftest import TOKEN, client_of, published, served, wait_for
 
 ASK = {"stream": "deep", "measure": "temp", "agg": "sum", "from": "1970-01-01", "to": "1970-01-02"}
 
@@ -221,7 +221,8 @@ def test_a_client_that_leaves_ends_its_work_and_more_than_can_wait_are_refused(l
             clients.enter_context(socket.create_connection((url.host, url.port or 0))) for _ in range(3)
         ]
         for one in leaving:
-            one.sendall(b"GET %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (url.raw_path, url.netloc))
+            line = b"GET %s HTTP/1.1\r\nHost: %s\r\n" % (url.raw_path, url.netloc)
+            one.sendall(line + f"Authorization: Bearer {TOKEN}\r\n\r\n".encode())
         # Whichever comes last finds both places taken, and is told at once.
         assert select.select(leaving, [], [], 30)[0]
         refused = httpx.get(f"{address}/latest/ask.json", params=ASK)

@@ -16,7 +16,7 @@ from lakehouse.web import connections
 from lakehouse.web.access import MOST_PARAMETERS
 from lakehouse.web.connections import LONGEST_HEADERS
 from tests.serving.conftest import Lakehouse
-from tests.web.conftest import served
+from tests.web.conftest import TOKEN, served
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +81,9 @@ def test_idle_connections_lock_nobody_out(small: str) -> None:
 
 def test_an_answer_may_take_longer_than_a_request(small: str) -> None:
     with _connected(small) as client:
-        client.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        client.sendall(
+            f"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+        )
         began = client.recv(4096)
         time.sleep(1.5)
 

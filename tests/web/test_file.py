@@ -17,7 +17,7 @@ from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.versions import segments_of
 from lakehouse.serving.sandbox.sandbox import open_published
 from tests.serving.conftest import STREAMS
-from tests.web.conftest import client_of, served
+from tests.web.conftest import TOKEN, client_of, served
 
 _SPEC = find_spec("duckdb_extension_httpfs")
 HTTPFS = (
@@ -32,6 +32,7 @@ def _reader() -> duckdb.DuckDBPyConnection:
     """Return a DuckDB that reads over HTTP, as any user's does after INSTALL httpfs."""
     connection = duckdb.connect()
     connection.execute(f"LOAD '{HTTPFS}'")
+    connection.execute(f"CREATE SECRET (TYPE http, BEARER_TOKEN '{TOKEN}')")
     return connection
 
 

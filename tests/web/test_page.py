@@ -29,7 +29,7 @@ from lakehouse.home.layout import Home
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.sandbox.sandbox import run_sql
 from tests.serving.conftest import STREAMS, Lakehouse
-from tests.web.conftest import served, wait_for
+from tests.web.conftest import TOKEN, bare, served, wait_for
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 AXE = Path(__file__).parents[2] / ".tools" / "axe.min.js"
@@ -71,8 +71,12 @@ def started_browser() -> webdriver.Chrome:
 def opened(browser: webdriver.Chrome, address: str, view: str) -> Any:
     """Open a view and wait until it and its charts are drawn; return what the browser complained of."""
     driver: Any = browser
+    # Chromium lets no page ask whose address has a password.
+    parts = urlsplit(address)
+    if browser.get_cookie(f"tidemark-{parts.port}") is None:
+        browser.get(f"{bare(address)}/?token={parts.password}")
     driver.get_log("browser")
-    browser.get(f"{address}/page/{view}")
+    browser.get(f"{bare(address)}/page/{view}")
     drawn(browser)
     return [line for line in driver.get_log("browser") if line["level"] == "SEVERE"]
 
@@ -95,7 +99,7 @@ def test_each_view_is_drawn_without_a_complaint(browser: webdriver.Chrome, addre
     assert [line for line in complaints if "404" not in line["message"]] == []
     assert not browser.find_elements(By.CSS_SELECTOR, "[role=alert]")
     current = browser.find_element(By.CSS_SELECTOR, "nav [aria-current]").get_attribute("href")
-    assert current == f"{address}/page/?view={view.split()[0]}"
+    assert current == f"{bare(address)}/page/?view={view.split()[0]}"
 
 
 @contextmanager
@@ -243,7 +247,9 @@ def test_what_is_copied_asks_the_same_everywhere(
     names: dict[str, Any] = {}
     exec("\n".join(lines), names)
     (of_python,) = eval(last, names)
-    (of_curl,) = httpx.get(shlex.split(copied["Copy curl"])[1]).json()["rows"]
+    _, _, header, url = shlex.split(copied["Copy curl"])
+    given = dict([header.replace("$TIDEMARK_TOKEN", TOKEN).split(": ")])
+    (of_curl,) = httpx.get(url, headers=given).json()["rows"]
     promql, time = copied["Copy PromQL"].split("  # at ")
     asked = {"query": promql, "time": time}
     (of_prometheus,) = httpx.get(f"{address}/prometheus/api/v1/query", params=asked).json()["data"]["result"]

@@ -14,7 +14,7 @@ import pytest
 
 from lakehouse.home.layout import Home
 from tests.cli.conftest import START_US, published_home
-from tests.web.conftest import served
+from tests.web.conftest import TOKEN, bare, served
 from tests.web.test_file import HTTPFS
 
 __all__ = ["published_home"]
@@ -33,8 +33,9 @@ def telemetry(published_home: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("place", range(len(RECIPES)))
 def test_a_recipe_runs_as_it_stands_there(telemetry: str, place: int) -> None:
-    text = RECIPES[place].replace("http://127.0.0.1:8417", telemetry)
+    text = RECIPES[place].replace("http://127.0.0.1:8417", bare(telemetry)).replace("tm_...", TOKEN)
     # The extension is here already; fetching it needs a network.
+    assert TOKEN in text
     text = text.replace("INSTALL httpfs; LOAD httpfs", f"LOAD '{HTTPFS}'")
 
     exec(compile(text, "docs/web.md", "exec"), {})

@@ -24,7 +24,7 @@ from lakehouse.home.layout import Home
 from tests.cli.conftest import published_home
 from tests.servers import free_port
 from tests.web.conftest import served, wait_for
-from tests.web.test_tools import recipe, superset_parameters
+from tests.web.test_tools import recipe, secrets_below, superset_parameters
 
 __all__ = ["published_home"]
 VENV = os.environ.get("TIDEMARK_SUPERSET")
@@ -95,7 +95,7 @@ def test_superset_asks_and_charts_the_views(
 ) -> None:
     with served(Home(published_home)) as address:
         views = tmp_path / "views.duckdb"
-        with duckdb.connect(views) as connection:
+        with duckdb.connect(views, config=secrets_below(tmp_path)) as connection:
             connection.execute(recipe(address))
         parameters = superset_parameters(tmp_path / "extensions")
         added = {

@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, inspect, text
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from tests.cli.conftest import START_US, published_home
-from tests.web.conftest import served
+from tests.web.conftest import TOKEN, bare, served
 from tests.web.test_file import HTTPFS
 
 __all__ = ["published_home"]
@@ -53,9 +53,8 @@ def _blocks(language: str) -> list[str]:
 
 def _here(block: str, address: str) -> str:
     """Return a recipe for the server of the tests; the extension is here already and needs no network."""
-    return block.replace("http://127.0.0.1:8417", address).replace(
-        "INSTALL httpfs; LOAD httpfs", f"LOAD '{HTTPFS}'"
-    )
+    found = block.replace("http://127.0.0.1:8417", bare(address)).replace("tm_...", TOKEN)
+    return found.replace("INSTALL httpfs; LOAD httpfs", f"LOAD '{HTTPFS}'")
 
 
 @pytest.mark.slow
@@ -65,11 +64,17 @@ def recipe(address: str) -> str:
     return _here(block, address)
 
 
+def secrets_below(folder: Path) -> dict[str, Any]:
+    """Return the setting that has DuckDB keep secrets below a folder rather than the user's."""
+    return {"secret_directory": str(folder / "secrets")}
+
+
 def superset_parameters(extensions: Path) -> Any:
     """Return the engine's parameters, with a folder that holds the extension as INSTALL would have put it."""
     (block,) = _blocks("json")
     parameters = json.loads(block)
     parameters["connect_args"]["config"]["extension_directory"] = str(extensions)
+    parameters["connect_args"]["config"] |= secrets_below(extensions.parent)
     installed = extensions / f"v{duckdb.__version__}" / duckdb.sql("PRAGMA platform").fetchall()[0][0]
     installed.mkdir(parents=True)
     shutil.copy(HTTPFS, installed)
@@ -87,7 +92,7 @@ def test_frames_hold_every_bucket_with_its_interval(address: str) -> None:
 
 @pytest.mark.slow
 def test_views_are_read_by_the_dialect_of_sqlalchemy(address: str, tmp_path: Path) -> None:
-    with duckdb.connect(tmp_path / "views.duckdb") as connection:
+    with duckdb.connect(tmp_path / "views.duckdb", config=secrets_below(tmp_path)) as connection:
         connection.execute(recipe(address))
     arguments = superset_parameters(tmp_path / "extensions")["connect_args"]
 
@@ -123,7 +128,8 @@ def _driver() -> Path:
 @pytest.mark.slow
 def test_a_tool_asks_by_jdbc(address: str, published_home: Path, tmp_path: Path) -> None:
     attach = httpx.get(f"{address}/latest/attach.sql").text
-    (tmp_path / "tidemark.sql").write_text(f"LOAD '{HTTPFS}';\n{attach}", encoding="utf-8")
+    secret = f"CREATE SECRET (TYPE http, BEARER_TOKEN '{TOKEN}');"
+    (tmp_path / "tidemark.sql").write_text(f"LOAD '{HTTPFS}';\n{secret}\n{attach}", encoding="utf-8")
     (tmp_path / "Ask.java").write_text(ASK, encoding="utf-8")
     (written,) = re.findall(r"^jdbc:duckdb:.*$", PAGE, flags=re.MULTILINE)
     times = f"make_timestamp({START_US}), make_timestamp({END_US})"

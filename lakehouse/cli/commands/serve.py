@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from typing import Annotated, NoReturn
 
 import typer
@@ -27,7 +26,7 @@ def serve(
     every: Annotated[str, typer.Option(help="How often to look for new files and messages.")] = "2s",
     publish: Annotated[str, typer.Option(help="The least time between two publishes, on average.")] = "2s",
     metrics: Annotated[str | None, typer.Option(help="HOST:PORT of Prometheus metrics.")] = None,
-    web: Annotated[str | None, typer.Option(help="HOST:PORT of a server like `tidemark web`.")] = None,
+    web: Annotated[str | None, typer.Option(help="HOST:PORT of a process like `tidemark web`.")] = None,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Write log lines as JSON [or $TIDEMARK_LOG=json].")
     ] = False,
@@ -55,7 +54,7 @@ def serve(
     if metrics:
         _show_metrics(settings.layout, metrics)
     if web:
-        _answer(globals_of(context), web)
+        _answer(globals_of(context), web, log_json)
     try:
         with reporting(logged):
             serve_streams.run(settings, stream, every_s, publish_s)
@@ -75,14 +74,24 @@ def _show_metrics(layout: Home, address: str) -> None:
     logging.getLogger(__name__).info("metrics at http://%s:%s/metrics", host, shown)
 
 
-def _answer(options: Globals, bind: str) -> None:
-    """Answer over HTTP from threads of this process, which end with it."""
-    from lakehouse.cli.commands.web import server_of
-    from lakehouse.web.parameters import Limits
+def _answer(options: Globals, bind: str, log_json: bool) -> None:
+    """Answer over HTTP from a process beside this one, which prints its address and ends with it."""
+    from lakehouse.cli.commands.web import drawn_token
+    from lakehouse.service.child import keep_running
+    from lakehouse.service.logs import VARIABLE
+    from lakehouse.web.binding import BindRefused, checked
+    from lakehouse.web.tokens import OWN_TOKEN
 
-    server = server_of(options, bind, Limits())
-    threading.Thread(target=server.run, name="web", daemon=True).start()
-    logging.getLogger(__name__).info("answers at http://%s/", bind)
+    try:
+        checked(Home(options.home_folder()), bind)
+    except BindRefused as error:
+        raise WrongUsage(f"--web: {error}") from None
+    given = {"--config": options.config, "--home": options.home}
+    where = [word for name, path in given.items() if path is not None for word in (name, str(path))]
+    command = [sys.executable, "-m", "lakehouse.cli", *where, "web", "--bind", bind, "--until-input-ends"]
+    # Its address stays good when it is started again.
+    environment = {OWN_TOKEN: drawn_token(options)} | ({VARIABLE: "json"} if log_json else {})
+    keep_running("tidemark web", command, environment)
 
 
 def _leave(code: int) -> NoReturn:

@@ -31,33 +31,56 @@ def web(
     timeout: Annotated[str, typer.Option(help="The longest time of one question.")] = "10s",
     rows: Annotated[int, typer.Option(min=1, help="The most rows of one answer.")] = 10_000,
     at_once: Annotated[int, typer.Option(min=1, help="The most questions answered at the same time.")] = 4,
+    until_input_ends: Annotated[bool, typer.Option("--until-input-ends", hidden=True)] = False,
 ) -> None:
     """Serve pages, an API, Prometheus' API and the file.
 
-    Reads the published version and never changes it; no JVM is started. Once the home has a token (`tidemark
-    token add`), each request needs one. Without tokens only the loopback is answered, and nothing that a proxy passes
-    on. Put any other address behind a proxy that speaks TLS. The log has one line per question. Ctrl-C ends the server.
+    Reads the published version and never changes it; no JVM is started. Each request needs a token of the home
+    (`tidemark token add`). If the home has none, the address that is printed contains one, which is good on this
+    machine until the server ends. Put any other address behind a proxy that speaks TLS. The log has one line per
+    question. Ctrl-C ends the server.
     """
+    from lakehouse.service.child import end_with_input
+    from lakehouse.service.logs import to_stream
     from lakehouse.web.parameters import Limits
 
-    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(name)s %(message)s")
     limits = Limits(rows=rows, timeout_s=duration(timeout, "--timeout") / 1e6)
-    server = server_of(globals_of(context), bind, limits, at_once)
-    print(f"http://{bind}/ shows {globals_of(context).home_folder()}", flush=True)
+    own = drawn_token(globals_of(context))
+    server = _server_of(globals_of(context), bind, limits, at_once, own)
+    address = f"http://{bind}/?token={own}" if own else f"http://{bind}/"
+    shown = f"{address} shows {globals_of(context).home_folder()}"
+    if to_stream(sys.stdout):
+        logging.getLogger(__name__).info(shown)
+    else:
+        print(shown, flush=True)
+    if until_input_ends:
+        end_with_input()
     server.run()
 
 
-def server_of(options: Globals, bind: str, limits: Limits, at_once: int = 4) -> uvicorn.Server:
+def drawn_token(options: Globals) -> str:
+    """Return the server's own token, empty where the home has tokens."""
+    from lakehouse.home.layout import Home
+    from lakehouse.web.tokens import TokenError, own_token
+
+    try:
+        return own_token(Home(options.home_folder()))
+    except TokenError as error:
+        raise WrongUsage(str(error)) from None
+
+
+def _server_of(options: Globals, bind: str, limits: Limits, at_once: int, own: str) -> uvicorn.Server:
     """Return a server of the home that the global options name, with the alerts of its configuration if it has one."""
     from lakehouse.home.layout import Home
-    from lakehouse.web.app import BindRefused, WebOptions, build_server
+    from lakehouse.web.app import WebOptions, build_server
+    from lakehouse.web.binding import BindRefused
 
     url, secret = None, ""
     # Whoever only asks needs no configuration: a home is enough.
     if options.config_file().is_file():
         alerts = options.settings().alerts
         url, secret = alerts.url, alerts.secret.get_secret_value() if alerts.secret else ""
-    answering = WebOptions(limits, at_once, alerts_url=url, alerts_secret=secret)
+    answering = WebOptions(limits, at_once, own_token=own, alerts_url=url, alerts_secret=secret)
     try:
         return build_server(Home(options.home_folder()), bind, answering)
     except BindRefused as error:

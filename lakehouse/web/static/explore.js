@@ -144,6 +144,6 @@ function copies(question, found, { key_names }) {
     copyable("CLI", `tidemark ask ${shell(stream)} ${shell(measure)} --agg ${agg} --from ${iso(from_us)} --to ${iso(to_us)}${where.map((one) => ` --where ${shell(one)}`).join("")}${by.map((one) => ` --by ${shell(one)}`).join("")}`),
     copyable("SQL", `FROM range_${agg}(${text(stream)}, ${text(measure)}, TIMESTAMP ${text(iso(from_us).replace("T", " "))}, TIMESTAMP ${text(iso(to_us).replace("T", " "))}${keys}${by.length ? `, by := [${by.map(text).join(", ")}]` : ""})`),
     copyable("Python", `from pathlib import Path\nfrom lakehouse.serving.ask.ask import ask\nask(Path(\"var\"), ${python}${wanted}${by.length ? `, by=${JSON.stringify(by)}` : ""})`),
-    copyable("curl", `curl ${shell(url)}`),
+    copyable("curl", `curl -H "Authorization: Bearer $TIDEMARK_TOKEN" ${shell(url)}`),
     copyable("PromQL", `${promql}  # at ${iso(to_us)}Z${apart}`));
 }
