@@ -52,6 +52,7 @@ _ANSWER = {
     "exact": "BOOLEAN",
     "final": "BOOLEAN",
     "rows": "BIGINT",
+    "withheld": "VARCHAR",
     **_SINCE,
 }
 
@@ -97,7 +98,7 @@ async def changes(request: Request, format: Format, asked: Question = Depends(qu
                 # What is asked for came with a later version; or it is in none.
                 unknown = error
                 continue
-            told = (found.value, found.low, found.high, found.exact, found.final, found.rows)
+            told = (found.value, found.low, found.high, found.exact, found.final, found.rows, found.withheld)
             rows.append([version, facts["published_us"], *told, *_since(before, facts)])
             before = facts
         if unknown and not rows:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from lakehouse.serving.ask.arrivals import arrivals
 from lakehouse.serving.ask.ask import answers, unknown_keys
 from lakehouse.serving.ask.missing import missing_of
-from lakehouse.serving.ask.question import INCREASE, Question, with_default
+from lakehouse.serving.ask.question import INCREASE, Question, with_default, withheld_of
 from lakehouse.serving.ask.series import Series, series, series_by
 from lakehouse.serving.sandbox.guard import LONGEST_STATEMENT
 from lakehouse.serving.sandbox.sandbox import PublishedReader, run_sql
@@ -151,6 +151,7 @@ def ask_rows(reader: PublishedReader, asked: Question) -> Rows:
     # Of answers that are cut off, the rows behind them cannot be told from those of the others.
     missing = None if is_more else missing_of(reader.connection, replace(asked, limit=None), found)
     about["missing"] = missing.missing if missing else None if is_more else 0
+    about["withheld"] = withheld_of(reader.connection, asked.stream)
     notes = [missing.sentence] if missing else []
     if asked.where and not any(one.rows for one in found):
         notes += unknown_keys(reader, asked.stream, asked.measure, asked.where, timeout_s=None)
@@ -176,6 +177,7 @@ def series_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:
         "grouping": found[0].grouping if found else [],
         "nodes_read": found[0].nodes_read if found else 0,
         "truncated": len(found) == asked.question.limit and _has_more(reader, found[0].question),
+        "withheld": withheld_of(reader.connection, asked.question.stream),
     }
     return Rows(list(_BUCKET), list(_BUCKET.values()), rows, about)
 
@@ -191,9 +193,9 @@ def arrival_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:
     one, between = asked.question, (asked.start_us, asked.end_us, asked.points)
     found = arrivals(reader, one.stream, *between, one.where, timeout_s=None)
     rows = [[getattr(bucket, name) for name in _ARRIVALS] for bucket in found]
-    return Rows(
-        list(_ARRIVALS), list(_ARRIVALS.values()), rows, {"version": reader.version, "truncated": False}
-    )
+    withheld = withheld_of(reader.connection, one.stream)
+    about = {"version": reader.version, "truncated": False, "withheld": withheld}
+    return Rows(list(_ARRIVALS), list(_ARRIVALS.values()), rows, about)
 
 
 def series_of(reader: PublishedReader, asked: SeriesQuestion) -> list[Series]:

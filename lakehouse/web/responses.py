@@ -23,6 +23,8 @@ from lakehouse.web.work import Stop, Work
 IMMUTABLE = "private, max-age=31536000, immutable"
 # Always asked again, and most often answered with 304.
 REVALIDATE = "private, no-cache"
+# Servers and proxies refuse headers that are much longer.
+MOST_OF_HEADER = 1000
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,21 @@ async def answered(
     elif is_known(request, validator):
         return Response(status_code=304, headers=headers)
 
-    def work(stop: Stop) -> bytes:
+    def work(stop: Stop) -> tuple[bytes, dict[str, str]]:
         with versions_of(request).reader(at.version) as reader:
             stop.by(reader.interrupt)
-            return written(ask(reader), form)
+            found = ask(reader)
+            return written(found, form), _withheld(found)
 
-    content = await work_of(request).run(request, work)
-    return respond(content, form, headers)
+    content, more = await work_of(request).run(request, work)
+    return respond(content, form, headers | more)
+
+
+def _withheld(found: Rows) -> dict[str, str]:
+    """Return the header that says what CSV has no place for: that newer data of the stream are withheld."""
+    said = " ".join(str(found.about.get("withheld") or "").split())
+    shown = said[:MOST_OF_HEADER].encode("ascii", "backslashreplace").decode()
+    return {"Tidemark-Withheld": shown} if shown else {}
 
 
 def respond(content: bytes, form: Format, headers: dict[str, str]) -> Response:

@@ -92,12 +92,11 @@ def ask(
             stream, measure, chosen, *between, of.values_as_text(keys), tuple(by or ()), limit
         )
         missing = missing_of(published.connection, asked, answers)
-        question: dict[str, Any] = {"withheld": of.withheld_because(published.connection, stream)}
     elapsed_ms = round(1000 * (time.perf_counter() - began), 1)
     if keys and not any(answer.rows for answer in answers):
         for sentence in asking.unknown_keys(home, stream, measure, keys, timeout):
             print(sentence, file=sys.stderr)
-    question |= {"stream": stream, "measure": measure, "agg": chosen, "from_us": start_us, "to_us": end_us}
+    question = {"stream": stream, "measure": measure, "agg": chosen, "from_us": start_us, "to_us": end_us}
     if as_json:
         beside = {"missing": missing.missing if missing else 0, "elapsed_ms": elapsed_ms}
         documents = [question | vars(answer) | beside for answer in answers]
@@ -125,13 +124,13 @@ def _print(question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[
         rows.append((*(answer.key[name] for name in by), answer.value, interval, *counts, grouping))
     title = f"{question['agg']}({question['measure']}) of {question['stream']}"
     print_table(headers, rows, title=title)
-    if question["withheld"]:
-        print(f"{question['stream']}: newer data are {question['withheld']}")
 
 
 def _print_notes(answers: Sequence[Answer], missing: Missing | None, elapsed_ms: float) -> None:
     from lakehouse.cli.output import print_line
 
+    if withheld := next((answer.withheld for answer in answers if answer.withheld), None):
+        print_line(withheld)
     if missing:
         print(missing.sentence)
     if doubtful := max((answer.unchecked for answer in answers), default=0):

@@ -144,7 +144,7 @@ def _show(document: object, picture: Callable[[], Picture], html: Path | None, a
         from lakehouse.cli.pages.chart_page import chart, chart_page
 
         drawn = picture()
-        page = chart_page(drawn.title, [drawn.subtitle], [chart("series", **drawn.facts)])
+        page = chart_page(drawn.title, [drawn.subtitle, drawn.note], [chart("series", **drawn.facts)])
         html.write_text(page, encoding="utf-8")
     if as_json:
         print_json(document)
@@ -164,6 +164,7 @@ def _document(found: Series, html: Path | None) -> dict[str, object]:
         "grouping": found.grouping,
         "as_of_version": found.as_of_version,
         "nodes_read": found.nodes_read,
+        "withheld": found.withheld,
     }
     page = {} if html is None else {"html": str(html)}
     return {**question, **times, **answered, **page, "buckets": [vars(bucket) for bucket in found.buckets]}

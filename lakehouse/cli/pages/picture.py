@@ -46,8 +46,8 @@ class Line:
 class Picture:
     """Lines over ``[start_us, end_us)``; ``subtitle``: where they are from, ``band``: what their bands are, in words.
 
-    ``has_ticks``: whether a bucket is a column of a query's ticks. ``final``: how many of the columns, from the first
-    on, cannot change any more; None where nothing is said of it.
+    ``note``: what else a reader must know, or nothing. ``has_ticks``: whether a bucket is a column of a query's ticks.
+    ``final``: how many of the columns, from the first on, cannot change any more; None where nothing is said of it.
     """
 
     title: str
@@ -58,6 +58,7 @@ class Picture:
     lines: Sequence[Line]
     has_ticks: bool = False
     final: int | None = None
+    note: str = ""
 
     @property
     def columns(self) -> int:
@@ -101,7 +102,8 @@ def picture_of(several: Sequence[Series]) -> Picture:
     exact = sum(bucket.exact for bucket in buckets)
     band = f"interval sure to hold the truth; {exact} of {len(buckets)} buckets exact"
     lines = [Line(series.key, series.buckets) for series in several]
-    return Picture(printable(title), subtitle, band, asked.start_us, asked.end_us, lines)
+    between, note = (asked.start_us, asked.end_us), printable(first.withheld or "")
+    return Picture(printable(title), subtitle, band, *between, lines, note=note)
 
 
 def picture_of_answers(several: Sequence[AnswerSeries]) -> Picture:
@@ -169,7 +171,7 @@ def charts(picture: Picture) -> list[str]:
     lines += [_times(picture), "", f"{VALUE} value   {BAND} {picture.band}"]
     if final < columns:
         lines.append(f"{OPEN} may still change")
-    return lines
+    return [*lines, picture.note] if picture.note else lines
 
 
 def _area(buckets: Sequence[Bucket], low: float, high: float, height: int) -> Iterator[str]:

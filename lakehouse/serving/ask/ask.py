@@ -7,6 +7,7 @@ file and DuckDB's planning; a few nodes per level.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from lakehouse.serving.ask.question import (
     microseconds,
     values_as_text,
     with_default,
+    withheld_of,
 )
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
@@ -77,6 +79,12 @@ def answers(published: PublishedReader, question: Question) -> list[Answer]:
     """
     question = with_default(published.connection, question)
     check(published.connection, question)
+    found = _answers(published, question)
+    withheld = withheld_of(published.connection, question.stream)
+    return [replace(one, withheld=withheld) for one in found] if withheld else found
+
+
+def _answers(published: PublishedReader, question: Question) -> list[Answer]:
     if not question.exact:
         return answer(published.connection, question)
     # Reads the home's corrections and loads DuckDB's Delta reader, for which other questions should not wait.

@@ -74,7 +74,7 @@ class Answer:
     ``final``: the range ends more than ``latest`` before the stream's newest time. ``key`` holds the values of the
     keys asked by, as text. ``unchecked``: at most so many of the rows may repeat others, as they came when the
     identities of their time were no longer known; the interval holds the value without them and the one with them,
-    and the answer is neither exact nor final.
+    and the answer is neither exact nor final. ``withheld``: a sentence if newer data of the stream are withheld.
     """
 
     value: float | None
@@ -91,6 +91,7 @@ class Answer:
     rows_low: int
     rows_high: int | None
     unchecked: int = 0
+    withheld: str | None = None
 
 
 def order(found: Answer) -> list[tuple[bool, str]]:
@@ -179,8 +180,8 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
     aggregate_named(question.aggregate)
     streams = dict(_rows(connection, "SELECT stream, key_names FROM streams ORDER BY stream"))
     if question.stream not in streams:
-        if because := withheld_because(connection, question.stream):
-            raise UnknownName(f"stream {question.stream!r} is not published: {because}")
+        if withheld := withheld_of(connection, question.stream):
+            raise UnknownName(withheld)
         raise UnknownName(unknown("stream", question.stream, list(streams)))
     found = _rows(
         connection, f"SELECT measure, is_counter FROM measures WHERE stream = {text(question.stream)}"
@@ -206,11 +207,17 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
     _check_range_and_grouping(connection, question)
 
 
-def withheld_because(connection: duckdb.DuckDBPyConnection, stream: str) -> str | None:
-    """Return since when a stream's newest state is withheld, and the reason; None if it is not."""
-    asked = f"SELECT since_us, because FROM withheld WHERE stream = {text(stream)}"
-    for since_us, because in _rows(connection, asked):
-        return f"withheld since {iso_timestamp(since_us)} because {because}"
+def withheld_of(connection: duckdb.DuckDBPyConnection, stream: str) -> str | None:
+    """Return a sentence for people if a stream's newest state is withheld: since when, why, and what is published.
+
+    Every answer about the stream has it, wherever it is shown.
+    """
+    asked = f"SELECT since_us, because, published_batch FROM withheld WHERE stream = {text(stream)}"
+    for since_us, because, batch in _rows(connection, asked):
+        why = f"withheld since {iso_timestamp(since_us)} because {because}"
+        if batch is None:
+            return f"stream {stream!r} is not published: {why}"
+        return f"newer data of {stream} are {why}; answers are as of batch {batch}"
     return None
 
 

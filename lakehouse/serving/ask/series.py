@@ -27,6 +27,7 @@ from lakehouse.serving.ask.question import (
     microseconds,
     values_as_text,
     with_default,
+    withheld_of,
 )
 from lakehouse.serving.literals import text, text_map, texts
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
@@ -61,7 +62,8 @@ class Bucket:
 class Series:
     """The question and its buckets in order of time; times in microseconds UTC.
 
-    ``key`` holds the values of the keys asked by, as text; it is empty without keys.
+    ``key`` holds the values of the keys asked by, as text; it is empty without keys. ``withheld``: a sentence if newer
+    data of the stream are withheld.
     """
 
     question: Question
@@ -70,6 +72,7 @@ class Series:
     nodes_read: int
     buckets: list[Bucket]
     key: Key = field(default_factory=dict)
+    withheld: str | None = None
 
 
 def series(
@@ -96,7 +99,8 @@ def series(
         asked = _question(published.connection, (stream, measure, agg or ""), (start, end), where)
         check_size(points)
         check(published.connection, asked)
-        return buckets(published.connection, asked, points)
+        found = buckets(published.connection, asked, points)
+        return replace(found, withheld=withheld_of(published.connection, stream))
 
 
 def series_by(
@@ -125,7 +129,9 @@ def series_by(
     with reading(home) as published, limited(published, timeout_s):
         asked = _question(published.connection, (stream, measure, agg or ""), (start, end), where, by)
         check(published.connection, asked)
-        return buckets_by(published.connection, replace(asked, limit=limit), points)
+        found = buckets_by(published.connection, replace(asked, limit=limit), points)
+        withheld = withheld_of(published.connection, stream)
+        return [replace(one, withheld=withheld) for one in found]
 
 
 def buckets(connection: duckdb.DuckDBPyConnection, question: Question, points: int) -> Series:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakehouse.serving.ask.macros import answer
-from lakehouse.serving.ask.question import INCREASE, Question, check
+from lakehouse.serving.ask.question import INCREASE, Question, check, withheld_of
 from lakehouse.serving.literals import name, text, text_map, texts
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.web.prometheus.metrics import Metric, bounds_of, matching, metric
@@ -68,7 +68,8 @@ def evaluated(reader: PublishedReader, asked: RangeQuestion, times_us: Sequence[
     filled = [one for one in series.values() if one.points]
     for one in filled:
         one.points.sort()
-    return Found(filled, tally.warnings())
+    withheld = withheld_of(reader.connection, of.stream)
+    return Found(filled, [*tally.warnings(), *([withheld] if withheld else [])])
 
 
 _Key = tuple[tuple[str, str | None], ...]

@@ -60,9 +60,11 @@ def metric(reader: PublishedReader, name: str) -> Metric:
     """
     known = metrics_of(reader)
     if name not in known:
-        from lakehouse.serving.ask.question import unknown
+        from lakehouse.serving.ask.question import unknown, withheld_of
 
-        raise PromqlRefused(unknown("metric", name, list(known)))
+        stream = name.partition(":")[0]
+        withheld = None if stream in known else withheld_of(reader.connection, stream)
+        raise PromqlRefused(withheld or unknown("metric", name, list(known)))
     return known[name]
 
 

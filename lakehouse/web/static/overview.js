@@ -14,7 +14,7 @@ export async function overview(sheet) {
     state.published ? h("p", { class: "note" }, `Version ${state.published.version}, published ${time(Date.parse(state.published.published_at) * 1000)}, ${span(state.published.age_s * 1e6)} ago`)
       : h("p", { class: "warn" }, "Nothing is published yet: run `tidemark run`."),
     standing.length ? h("section", {}, h("h2", {}, "Stands still"), h("ul", {}, standing.map((line) => h("li", { class: "bad" }, line)))) : h("p", { class: "good" }, "Nothing stands still."),
-    ...(state.withheld.length ? [h("h2", {}, "Withheld"), table("Streams whose newest state is not published", [["stream", (row) => row.stream], ["since", (row) => time(row.since_us)], ["because", (row) => row.because]], state.withheld)] : []),
+    ...(state.withheld.length ? [h("h2", {}, "Withheld"), table("Streams whose newest state is not published", [["stream", (row) => row.stream], ["since", (row) => time(row.since_us)], ["published through batch", (row) => number(row.published_batch), true], ["because", (row) => row.because]], state.withheld)] : []),
     h("h2", {}, "Streams"), h("div", { class: "cards" }, state.streams.map(card)),
     h("h2", {}, "Alarms now"), await alarms(queries),
     h("h2", {}, "Queries"),

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.home.layout import Home
+from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.withheld import Withheld
 from tests.cli.conftest import START_US, Tidemark
 from tests.cli.pages.test_chart_page import charts_of
+from tests.serving.conftest import STREAMS
 
 
 def test_a_chart_is_drawn_as_text_for_a_pipe(tidemark: Tidemark, published_home: Path) -> None:
@@ -112,3 +116,23 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason(
 
     assert (ended.returncode, ended.stdout) == (code, "")
     assert told in ended.stderr
+
+
+def test_of_a_withheld_stream_the_chart_says_so_in_every_form(called: Tidemark, tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    publish(home, [STREAMS["pair"].write(tmp_path / "pair")])
+    publish(home, [], withheld=[Withheld("pair", "totals.rejected_share is 1")])
+    words = ("--home", home.root, "plot", "pair")
+
+    (document,) = [json.loads(called(*words, "--json").stdout)]
+    by_key = json.loads(called("--home", home.root, "plot", "pair", "--by", "device", "--json").stdout)
+    called(*words, "--html", "chart.html")
+    asked = called("--home", home.root, "ask", "pair")
+
+    sentence = document["withheld"]
+    assert sentence.startswith("newer data of pair are withheld since ")
+    assert sentence.endswith(" because totals.rejected_share is 1; answers are as of batch 3")
+    assert {one["withheld"] for one in by_key} == {sentence}
+    assert sentence in (tmp_path / "chart.html").read_text(encoding="utf-8")
+    for ended in (called(*words), asked):
+        assert sentence in " ".join(ended.stdout.split())
