@@ -6,9 +6,12 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+from pyarrow import parquet
 
+from lakehouse.home.damaged import naming
 from lakehouse.home.open_tables import opened
 from lakehouse.home.table_commits import arrow_schema, fitted
+from lakehouse.home.table_files import source
 from lakehouse.home.table_log import Between, Ranges, read_near, read_parts
 
 
@@ -33,6 +36,16 @@ def parts_between(
     yield columns.empty_table()
     for part in read_parts(table, columns.names, between):
         yield fitted(part, columns)
+
+
+def pieces_of(path: Path, columns: pa.Schema, rows: int) -> Iterator[pa.Table]:
+    """Yield some columns of a file's rows, so many rows at a time; columns that the file lacks are null.
+
+    Memory: a row group of the file, and a piece.
+    """
+    with naming(path), parquet.ParquetFile(source(path)) as file:
+        for batch in file.iter_batches(rows, columns=columns.names):
+            yield fitted(pa.Table.from_batches([batch]), columns)
 
 
 def read_around(table: Path, column: str, ranges: Ranges, names: Collection[str]) -> pa.Table:

@@ -31,8 +31,8 @@ PART_NODES = 500_000
 # A part of so few nodes is always written anew; a larger one when an eighth of its nodes have come for it.
 SMALL_NODES = 200_000
 WORTH_SHARE = 8
-# A fold waits for so many fresh files, or for a sixteenth of the nodes that are folded.
-FRESH_FILES = 16
+# A fold waits for so many fresh files, of which a batch writes two, or for a sixteenth of the nodes that are folded.
+FRESH_FILES = 32
 FRESH_SHARE = 16
 _SAMPLED = 200_000
 _FIRST, _LAST = -(2**63), 2**63 - 1

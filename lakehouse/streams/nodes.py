@@ -23,7 +23,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.algorithms.rollup.levels import horizons
+from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
+from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.tables import rollup_schema
 from lakehouse.streams import counters, sums
 from lakehouse.streams.row_nodes import row_nodes
@@ -45,18 +47,13 @@ def nodes_of(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
     Raises:
         OverflowError: when an exact sum needs more than 38 digits.
     """
-    return nodes_and_counts(rows, stream, newest_us).where("level > 0")
-
-
-def nodes_and_counts(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
-    """Return nodes, and how many rows entered at each level: as rows of the level's number below zero."""
     schema = _node_schema(stream)
     folder = folder_of(stream, newest_us)
     rows = rows.select(*needed(stream))
     if stream.counters:
         meters = rows.repartition(*stream.grouping_keys) if stream.grouping_keys else rows.repartition(1)
         rows = meters.sortWithinPartitions(*stream.grouping_keys, "event_us", *stream.counters)
-    return rows.mapInArrow(folder.folding(), schema)
+    return rows.mapInArrow(folder.folding(), schema).where("level > 0")
 
 
 def needed(stream: Stream) -> list[str]:
@@ -64,17 +61,10 @@ def needed(stream: Stream) -> list[str]:
     return list(dict.fromkeys(["event_us", *stream.grouping_keys, *stream.measures]))
 
 
-def nodes_and_counts_here(rows: Iterable[pa.Table], stream: Stream, newest_us: int) -> pa.Table:
-    """Return what ``nodes_and_counts`` does, of rows that this process holds, without a Spark job.
-
-    Cost: as of ``row_nodes``, on all cores; memory: ``ROWS_AT_ONCE`` rows, and the nodes that the rows touch.
-    """
-    folder = folder_of(stream, newest_us)
-    if stream.counters:
-        # Files overlap in time, and counters are joined in order of time: as one table they are sorted together.
-        whole = list(rows)
-        rows = [pa.concat_tables(whole)] if whole else []
-    return pa.concat_tables([folder.schema.empty_table(), *folder.folded(rows)])
+def row_columns(stream: Stream) -> pa.Schema:
+    """Return the columns that nodes are made of, with the types that raw has them with."""
+    kinds = {name: sql_type(column) for name, column in stream.all_columns.items()} | {"event_us": "BIGINT"}
+    return to_arrow_schema(schema_of(", ".join(f"`{name}` {kinds[name]}" for name in needed(stream))))
 
 
 def folder_of(stream: Stream, newest_us: int = 0) -> NodeFolder:
@@ -109,23 +99,23 @@ class NodeFolder:
         """Return the function that folds one partition's rows."""
 
         def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            # Other cores have other partitions.
-            for table in self.folded((pa.Table.from_batches([b]) for b in batches if b.num_rows), threads=1):
+            for table in self.folded(pa.Table.from_batches([b]) for b in batches if b.num_rows):
                 yield from table.to_batches()
 
         return fold
 
-    def folded(self, parts: Iterable[pa.Table], threads: int | None = None) -> Iterator[pa.Table]:
+    def folded(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Yield the nodes of rows, and how many rows entered at each level; nothing where there are none.
 
-        Those of many rows are not whole. ``threads``: as of ``row_nodes``.
+        Those of many rows are not whole. Where there are counters, each part is in order of time in itself alone.
+        Cost: as of ``row_nodes``; memory: ``ROWS_AT_ONCE`` rows, and the nodes that the rows touch.
         """
         if self.stream.counters:
             yield from self.by_keys(parts)
             return
         by, held, least = [*_PLACE, "grouping", *self.stream.grouping_keys], list[pa.Table](), 0
         for rows in _gathered(parts):
-            nodes = row_nodes(rows, self.stream, self.newest_us, self.schema, threads)
+            nodes = row_nodes(rows, self.stream, self.newest_us, self.schema)
             held += self.by_keys([rows]) if nodes is None else [nodes]
             # Combining only when what is held has doubled keeps memory near the nodes, at an amortised cost of two.
             if sum(part.num_rows for part in held) > 2 * least + ROWS_AT_ONCE:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,8 @@ from pyspark.sql.types import StructType
 
 from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Stream
+from lakehouse.engine import engine_of
+from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
@@ -36,29 +38,19 @@ from lakehouse.home.rollup_table import (
     same_but_keeps,
 )
 from lakehouse.home.schema_change import compare_schemas
-from lakehouse.home.table_commits import add_columns, arrow_schema, fitted, set_properties
+from lakehouse.home.table_commits import add_columns, fitted, set_properties
 from lakehouse.home.table_log import Between, bounds, most_rows, read_parts
 from lakehouse.spark import tables
 from lakehouse.spark.tables import rollup_schema
 from lakehouse.streams.fold import fold
-from lakehouse.streams.nodes import (
-    folder_of,
-    needed,
-    nodes_and_counts,
-    nodes_and_counts_here,
-)
+from lakehouse.streams.nodes import folder_of
+from lakehouse.streams.raw_nodes import Building, RawRows, write_nodes
 
 log = logging.getLogger(__name__)
-# This process folds up to this many rows, in less time than Spark needs to read them.
-SMALL_ROWS = 8_000_000
-# Counters are combined in order of time. This process sorts up to this many rows; Spark sorts more, by meter.
-_SMALL_ROWS_OF_COUNTERS = 100_000
 # The values of partial nodes that are folded at a time, in one to two gigabytes: a million nodes of three measures.
 VALUES_AT_ONCE = 30_000_000
 # Nodes are counted in at most this many equal parts of their time, to be folded part by part.
 _COUNTED = 100_000
-# Rows take several times their bytes while they are folded.
-_PIECE = 500_000
 # Rows that are not markers.
 _NODES = ("level", 1, None)
 _MARKER = pa.schema(
@@ -88,55 +80,17 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     last, accepted = new[-1].batch, sum(entry.accepted for entry in new)
     times = (before.newest_us, *(entry.confirmed_us for entry in new))
     contained = max((time for time in times if time is not None), default=None)
-    added = _Added(stream, before.batch + 1, last, contained, accepted)
-    if accepted <= min(SMALL_ROWS, _SMALL_ROWS_OF_COUNTERS if stream.counters else SMALL_ROWS):
-        nodes = added.nodes_here(layout.raw(stream.name))
-        crash_point("rollup.before-append")
-        tables.append_arrow_once(nodes, path, f"rollup-{stream.name}", last)
-    else:
-        frame = added.nodes(spark, layout.raw(stream.name))
-        crash_point("rollup.before-append")
-        tables.append_once(frame, path, f"rollup-{stream.name}", last)
+    sink = sink_of(path)
+    entries = [sink.write(marker(contained, last, accepted))]
+    if contained is not None:
+        building = Building(folder_of(stream, contained), sink, last)
+        rows = RawRows(before.batch + 1, last)
+        step = f"roll up {stream.name}, batches {rows.first} to {last}"
+        entries.append(write_nodes(engine_of(spark), layout.raw(stream.name), [rows], building, step))
+    crash_point("rollup.before-append")
+    commit_entries(path, pa.concat_tables(entries), (f"rollup-{stream.name}", last))
     crash_point("rollup.appended")
     return {"batches": last - before.batch, "rows": accepted}
-
-
-@dataclass(frozen=True)
-class _Added:
-    """The nodes of some batches, given the newest time confirmed, and the marker."""
-
-    stream: Stream
-    first: int
-    last: int
-    newest_us: int | None
-    accepted: int
-
-    def nodes_here(self, raw: Path) -> pa.Table:
-        """Return nodes and marker, folded in this process."""
-        marker = pa.Table.from_pylist([_marker(self.newest_us, self.last, self.accepted)], _MARKER)
-        if self.newest_us is None:
-            return marker
-        with opened(raw) as known:
-            columns = arrow_schema(known)
-        kinds = pa.schema([columns.field(name) for name in needed(self.stream)])
-        parts = (
-            fitted(part.slice(low, _PIECE), kinds)
-            for part in read_parts(raw, kinds.names, ("batch", self.first, self.last))
-            for low in range(0, part.num_rows, _PIECE)
-        )
-        nodes = nodes_and_counts_here(parts, self.stream, self.newest_us)
-        nodes = nodes.append_column("batch", pa.repeat(pa.scalar(self.last, pa.int64()), nodes.num_rows))
-        return pa.concat_tables([nodes, marker], promote_options="default")
-
-    def nodes(self, spark: SparkSession, raw: Path) -> DataFrame:
-        """Return nodes and marker, folded by Spark."""
-        marker = marker_row(spark, self.newest_us, self.last, self.accepted)
-        if self.newest_us is None:
-            return marker
-        rows = tables.read(spark, raw).where(F.col("batch").between(self.first, self.last))
-        nodes = nodes_and_counts(rows, self.stream, self.newest_us)
-        numbered = nodes.withColumn("batch", F.lit(self.last).cast("bigint"))
-        return numbered.unionByName(marker, allowMissingColumns=True)
 
 
 def folded_nodes(layout: Home, stream: Stream, horizons: Sequence[int]) -> Iterator[pa.Table]:
@@ -220,11 +174,13 @@ def compact(layout: Home, stream: Stream) -> dict[str, int]:
 def marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int = 0) -> DataFrame:
     """Return the row that says what a table contains: batches up to this one, the newest time confirmed, rows added."""
     # From Arrow, so that Spark starts no Python worker for one row.
-    return spark.createDataFrame(pa.Table.from_pylist([_marker(newest_us, batch, rows)], _MARKER))
+    return spark.createDataFrame(marker(newest_us, batch, rows))
 
 
-def _marker(newest_us: int | None, batch: int, rows: int) -> dict[str, int | None]:
-    return {"level": 0, "grouping": -1, "start_us": newest_us, "batch": batch, "rows": rows}
+def marker(newest_us: int | None, batch: int, rows: int = 0) -> pa.Table:
+    """Return the row that says what a table contains: batches up to this one, the newest time confirmed, rows added."""
+    row = {"level": 0, "grouping": -1, "start_us": newest_us, "batch": batch, "rows": rows}
+    return pa.Table.from_pylist([row], _MARKER)
 
 
 class RollupOutdated(Permanent, RuntimeError):

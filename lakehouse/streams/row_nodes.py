@@ -8,7 +8,6 @@ rows that enter there, being older, share no node with those that are raised to 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -102,14 +101,12 @@ class _Nodes:
         )
 
 
-def row_nodes(
-    rows: pa.Table, stream: Stream, newest_us: int, schema: pa.Schema, threads: int | None = None
-) -> pa.Table | None:
+def row_nodes(rows: pa.Table, stream: Stream, newest_us: int, schema: pa.Schema) -> pa.Table | None:
     """Return the nodes of rows in the columns of a schema, and how many rows entered at each level.
 
     These are rows of the level's number below zero. None where sums are exact and might not fit into 64 bits. Cost: a
-    sort for each grouping, and passes over the nodes of each level; groupings on as many ``threads``, by default one a
-    core. Memory: a few times the rows.
+    sort for each grouping, and passes over the nodes of each level; groupings on Arrow's threads.
+    Memory: a few times the rows.
     """
     readings = {name: _readings(rows, name, stream) for name in stream.measures}
     known = {name: each for name, each in readings.items() if each is not None}
@@ -120,7 +117,7 @@ def row_nodes(
     keys = {key: _encoded(rows[key]) for key in stream.grouping_keys}
     folding = _Folding(stream, schema, times, levels, known, keys)
     numbers = range(len(stream.groupings))
-    with ThreadPoolExecutor(max(1, min(len(numbers), threads or os.cpu_count() or 1))) as pool:
+    with ThreadPoolExecutor(max(1, min(len(numbers), pa.cpu_count()))) as pool:
         return pa.concat_tables([*pool.map(folding.grouping, numbers), folding.entered()])
 
 

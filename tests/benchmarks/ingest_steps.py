@@ -27,8 +27,6 @@ from lakehouse.declare.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import started_session
 from lakehouse.streams import drain, ingest, rollup, small_batch
-from lakehouse.streams.batch_records import StreamTables
-from lakehouse.streams.nodes import nodes_and_counts
 from lakehouse.streams.sources import lines
 from lakehouse.streams.sources.fields import with_fields
 from lakehouse.streams.sources.manifest_store import ManifestStore
@@ -59,8 +57,7 @@ def watched() -> Stopwatch:
     watch.time(ingest, "lateness_of", "lateness")
     watch.time(ingest, "written_lateness", "lateness")
     watch.time(rollup, "append_new", "rollup: ledger, marker")
-    watch.time(rollup, "nodes_and_counts", "rollup: plan of nodes")
-    watch.time(rollup, "nodes_and_counts_here", "rollup: nodes")
+    watch.time(rollup, "write_nodes", "rollup: nodes")
     watch.time(tables, "append_once", append_to)
     watch.time(tables, "append_parts_once", append_to)
     return watch
@@ -86,7 +83,6 @@ def stages(spark: SparkSession, settings: Settings) -> list[list[Any]]:
     store = ManifestStore(layout.manifests("readings"))
     numbered = lines.read_lines(spark, store.manifests[-1].files, stream)
     fields = with_fields(numbered.frame, stream, numbered.layouts)
-    newest = StreamTables(spark, layout, stream).progress().newest_us or 0
     raw = tables.read(spark, layout.raw("readings")).where(f"batch = {store.last_batch}")
     passes = [
         ("read files, cut into lines", numbered.frame),
@@ -99,8 +95,7 @@ def stages(spark: SparkSession, settings: Settings) -> list[list[Any]]:
         found.append([name, taken, max(0.0, taken - before)])
         before = taken
     read = thrown_away(raw)
-    nodes = thrown_away(nodes_and_counts(raw, stream, newest))
-    return [*found, ["read raw", read, read], ["rows to nodes", nodes, max(0.0, nodes - read)]]
+    return [*found, ["read raw", read, read]]
 
 
 def thrown_away(frame: DataFrame, rounds: int = 2) -> float:

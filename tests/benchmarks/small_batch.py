@@ -78,7 +78,7 @@ class History:
         """Yield the rows."""
         for first in range(0, self.rows, PIECE):
             number = np.arange(first, min(first + PIECE, self.rows))
-            yield _readings(T0 + number // self.devices * self.every_s, number % self.devices)
+            yield readings_of(T0 + number // self.devices * self.every_s, number % self.devices)
 
 
 HISTORIES = (History(0), History(1_000_000), History(10_000_000), History(15_000_000, 5_200, 60))
@@ -115,7 +115,7 @@ def _measured(folder: Path, history: History, warm_up: int, batches: int) -> tup
     for batch in range(warm_up + batches):
         start = history.end_s + batch * EVERY_S
         times = np.concatenate([np.full(DEVICES, start), np.full(LATE, start - 60 + 1)])
-        rows = _readings(times, np.concatenate([np.arange(DEVICES), np.arange(LATE)]))
+        rows = readings_of(times, np.concatenate([np.arange(DEVICES), np.arange(LATE)]))
         pacsv.write_csv(rows, folder / "landing" / f"{batch}.csv")
         for job, seconds in _run(settings, spark).items():
             taken.setdefault(job, []).append(seconds)
@@ -135,7 +135,7 @@ def _run(settings: Settings, spark: SparkSession) -> dict[str, float]:
     return found | {"all": sum(found.values()), "cpu": cpu_s() - before}
 
 
-def _readings(times: npt.NDArray[np.int64], devices: npt.NDArray[np.int64]) -> pa.Table:
+def readings_of(times: npt.NDArray[np.int64], devices: npt.NDArray[np.int64]) -> pa.Table:
     """Return a reading of each device at its time."""
     temp = np.round(np.random.default_rng(int(times[0])).normal(20, 5, len(times)), 3)
     return pa.table({"ts": times, "device": np.char.add("device-", devices.astype(str)), "temp": temp})

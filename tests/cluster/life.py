@@ -26,7 +26,7 @@ from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.queries.runtime import bucket_answers
 from lakehouse.spark import cluster
 from lakehouse.spark.session import started_session
-from lakehouse.streams import rollup, small_batch
+from lakehouse.streams import small_batch
 from tests.queries.laws import EXAMPLES, IS_EVEN, asked
 from tests.queries.multiway.streams import NAMES, configuration, some_rows
 
@@ -42,7 +42,6 @@ def by_tasks() -> Iterator[None]:
     """Leave batches of any size to Spark's tasks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(small_batch, "SMALL_BYTES", -1)
-        patch.setattr(rollup, "SMALL_ROWS", -1)
         patch.setattr(bucket_answers, "MOST_ROWS_HERE", -1)
         yield
 

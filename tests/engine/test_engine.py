@@ -16,6 +16,7 @@ from lakehouse.engine.faults import KernelFailed
 from lakehouse.home.outcomes import error_text
 from lakehouse.spark.session import build_session
 from tests.engine import kernels
+from tests.engine.jobs import jobs_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,14 +107,6 @@ def test_an_error_that_cannot_be_sent_is_told_by_its_text(on_spark: SparkSession
         mapped(engine_of(on_spark), kernel=failing_oddly)
 
     assert "failing_oddly" in str(caught.value.__cause__)
-
-
-def jobs_of(session: SparkSession, call: Callable[[], object]) -> int:
-    context = session.sparkContext
-    context.setJobGroup("counted", "counted")
-    before = set(context.statusTracker().getJobIdsForGroup("counted"))
-    call()
-    return len(set(context.statusTracker().getJobIdsForGroup("counted")) - before)
 
 
 def test_a_call_is_one_spark_job_and_two_at_most_where_rows_meet_by_key(on_spark: SparkSession) -> None:

@@ -31,7 +31,7 @@ from lakehouse.serving.file.macros import macros
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
-from lakehouse.streams.nodes import folder_of, nodes_and_counts_here
+from lakehouse.streams.nodes import folder_of
 from tests.oracles.rollup.cases import CASES, LEVELS, LIMITED, NEWEST, Case
 from tests.oracles.rollup.dsmga_tree import DsmgaTree
 from tests.readings import declared
@@ -62,7 +62,7 @@ def folded(stream: Stream, rows: list[tuple[int, str, float]], newest_us: int) -
         "temp": pa.array([value for _, _, value in rows], pa.float64()),
         "count": pa.array([round(value) for _, _, value in rows], pa.int64()),
     }
-    nodes = nodes_and_counts_here([pa.table(columns)], stream, newest_us)
+    nodes = pa.concat_tables(folder_of(stream, newest_us).folded([pa.table(columns)]))
     return nodes.filter(pc.greater(nodes["level"], 0))
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from jobs import build_rollups, maintain
 from lakehouse.declare.settings import Settings
-from lakehouse.streams import rollup
+from lakehouse.streams import raw_nodes, rollup
 from tests.folded import folded, rows_of
 from tests.oracles.rollup.counter import CounterTree
 from tests.readings import declared
@@ -91,8 +91,8 @@ def test_in_order_of_time_nodes_are_those_of_the_pure_tree(
 ) -> None:
     readings = random_meters(1, 400)
     for part in range(3):
-        # One batch is folded by Spark, the others in this process.
-        monkeypatch.setattr(rollup, "SMALL_ROWS", 0 if part == 1 else 1000)
+        # Meters of one batch are folded in buckets of a few rows, those of the others at once.
+        monkeypatch.setattr(raw_nodes, "ROWS_A_TASK", 10 if part == 1 else 1000)
         ingest(meters, f"{part}.ndjson", readings[part * 140 : (part + 1) * 140])
 
     found = nodes(meters)
@@ -137,11 +137,16 @@ def test_late_rows_leave_an_interval_that_a_rebuild_closes(meters: Lake) -> None
         assert True_(first, last, low) == truth(meters, readings, place) and low == high
 
 
-@pytest.mark.parametrize("small_rows", [0, 1000], ids=["by Spark", "here"])
+@pytest.mark.parametrize("rows_a_task", [10, 1000])
+@pytest.mark.parametrize("engine", ["spark", "on_spark"])
 def test_files_that_overlap_in_time_and_are_built_at_once_leave_no_interval(
-    meters: Lake, monkeypatch: pytest.MonkeyPatch, small_rows: int
+    meters: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    rows_a_task: int,
+    engine: str,
+    request: pytest.FixtureRequest,
 ) -> None:
-    monkeypatch.setattr(rollup, "SMALL_ROWS", small_rows)
+    monkeypatch.setattr(raw_nodes, "ROWS_A_TASK", rows_a_task)
     readings = random_meters(2, 300)
     late = np.random.default_rng(3).random(300) < 0.3
     for number, is_in in enumerate((~late, late)):
@@ -149,7 +154,8 @@ def test_files_that_overlap_in_time_and_are_built_at_once_leave_no_interval(
         meters.land(f"{number}.ndjson", "".join(json.dumps(r, default=int) + "\n" for r in own))
         meters.ingest()
 
-    build_rollups.run(meters.settings, meters.spark, meters.stream)
+    session = request.getfixturevalue(engine)
+    build_rollups.run(meters.settings, session, meters.stream)
 
     for place, (_, _, _, first, last, low, high) in nodes(meters).items():
         assert True_(first, last, low) == truth(meters, readings, place) and low == high

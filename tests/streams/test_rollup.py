@@ -13,8 +13,9 @@ from deltalake import DeltaTable, write_deltalake
 from jobs import build_rollups, maintain
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.rollup_table import read_marker
-from lakehouse.streams import rollup
+from lakehouse.streams import raw_nodes, rollup
 from tests.end_to_end.pipeline import digest
+from tests.engine.jobs import jobs_of
 from tests.folded import folded, rows_of
 from tests.oracles.rollup.dsmga_tree import DsmgaTree
 from tests.readings import declared
@@ -107,7 +108,7 @@ def test_tables_hold_the_nodes_of_the_tree_on_every_level(
                 assert sums == pytest.approx({n.start: n.sum for n in tree.nodes(level - 1)}, abs=1e-9)
 
 
-def test_order_and_cut_of_batches_and_who_folds_them_change_no_node(
+def test_order_and_cut_of_batches_and_of_tasks_change_no_node(
     lake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readings = random_readings(7, 120)
@@ -116,19 +117,34 @@ def test_order_and_cut_of_batches_and_who_folds_them_change_no_node(
     text = [json.dumps(r) + "\n" for r in readings]
     forward.land("0.ndjson", "".join(text))
     forward.take_in()
-    with monkeypatch.context() as by_spark:
-        by_spark.setattr(rollup, "SMALL_ROWS", 0)
-        build(forward)
+    build(forward)
     whole = nodes(forward)
     (tmp_path / "landing" / "0.ndjson").unlink()
 
-    monkeypatch.setattr(rollup, "_PIECE", 7)
-    for part in range(2):
-        backward.land(f"{part}.ndjson", "".join(text[::-1][part::2]))
-        backward.take_in()
+    monkeypatch.setattr(raw_nodes, "_PIECE", 7)
+    monkeypatch.setattr(raw_nodes, "ROWS_A_TASK", 10)
+    for parts in (range(1), range(1, 3)):
+        for part in parts:
+            backward.land(f"{part}.ndjson", "".join(text[::-1][part::3]))
+            backward.take_in()
         build(backward)
 
     assert nodes(backward) == whole
+
+
+def test_tasks_of_spark_make_the_same_nodes_in_one_job(
+    lake: Make, tmp_path: Path, on_spark: SparkSession
+) -> None:
+    here = lake()
+    by_tasks = Lake(on_spark, load_settings(tmp_path / "tidemark.toml", tmp_path / "other"))
+    here.land("0.ndjson", "".join(json.dumps(r) + "\n" for r in random_readings(7, 120)))
+    for stream in (here, by_tasks):
+        stream.take_in()
+    build(here)
+
+    assert jobs_of(on_spark, lambda: build(by_tasks)) == 1
+
+    assert nodes(by_tasks) == nodes(here)
 
 
 def test_building_again_and_compacting_change_no_node(lake: Make) -> None:
