@@ -1,7 +1,8 @@
 """Connections of clients, bounded before anybody is known: their number, their headers, and the time until a request.
 
-A client that sends nothing, or a byte now and then, has ten seconds for a whole request. When the server is full, the
-connection that has waited longest for its request makes room for a new one, so idle connections lock nobody out.
+A client that sends nothing, or a byte now and then, has ten seconds for a whole request, and one that reads nothing
+ten for each 64 KiB of its answer. When the server is full, the connection that has waited longest for its request makes
+room for a new one, so idle connections lock nobody out. One address has at most half of the room.
 """
 
 from __future__ import annotations
@@ -16,31 +17,70 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 # Request line and headers; a longer statement goes into a body.
 LONGEST_HEADERS = 64 * 1024
-REQUEST_S = 10.0
+REQUEST_S = READ_S = 10.0
 MOST_CONNECTIONS = 2_000
 # Descriptors that are no connections: versions, segments, workers, logs.
 _OTHER_FILES = 256
 
 
-class BoundedConnection(H11Protocol):
-    """An HTTP connection that is closed where its request does not come in time."""
+class Room:
+    """The connections of a server: how many it may hold in all and of one address, and which wait for a request."""
 
-    _timer: asyncio.TimerHandle | None = None
+    def __init__(self, most: int) -> None:
+        self.most, self._most_of_address = most, max(1, most // 2)
+        self._held: dict[str, int] = {}
+        # In the order of their deadlines, since all have the same time.
+        self._waiting: dict[BoundedConnection, None] = {}
+        self._waiting_of_address: dict[str, dict[BoundedConnection, None]] = {}
+
+    def enter(self, connection: BoundedConnection) -> None:
+        """Take a connection; what is too much ends the one that has waited longest, or the new one."""
+        address = connection.address
+        self._held[address] = self._held.get(address, 0) + 1
+        if self._held[address] > self._most_of_address:
+            waiting = self._waiting_of_address.get(address, {})
+            next(iter(waiting), connection).give_way()
+        elif len(connection.connections) >= self.most and self._waiting:
+            next(iter(self._waiting)).give_way()
+
+    def leave(self, connection: BoundedConnection) -> None:
+        """Forget a connection."""
+        address = connection.address
+        self._held[address] -= 1
+        if not self._held[address]:
+            del self._held[address]
+
+    def wait(self, connection: BoundedConnection) -> None:
+        """Note that a connection waits for its request, as the last."""
+        self._waiting[connection] = None
+        self._waiting_of_address.setdefault(connection.address, {})[connection] = None
+
+    def wait_no_more(self, connection: BoundedConnection) -> None:
+        """Note that a connection does not wait."""
+        del self._waiting[connection]
+        of_address = self._waiting_of_address[connection.address]
+        del of_address[connection]
+        if not of_address:
+            del self._waiting_of_address[connection.address]
+
+
+class BoundedConnection(H11Protocol):
+    """An HTTP connection that is closed where its request does not come in time, or its answer is not read."""
+
+    room: Room
+    _until_request: asyncio.TimerHandle | None = None
+    _until_read: asyncio.TimerHandle | None = None
+
+    @property
+    def address(self) -> str:
+        """The address of the client, empty where it has none."""
+        return self.client[0] if self.client else ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection; where the server is full, close the one that has waited longest for its request."""
+        """Take a connection; where there is no room, one that waits for its request gives way."""
         super().connection_made(transport)
-        most = self.limit_concurrency
-        if most is not None and len(self.connections) >= most:
-            waiting = (each for each in self.connections if isinstance(each, BoundedConnection))
-            idle = [each for each in waiting if each._timer is not None]
-            if idle:
-                longest = min(idle, key=BoundedConnection._deadline)
-                longest._stop_waiting()
-                longest.transport.abort()
-                # The loop tells it later than a request on this one may come, which its place would then refuse.
-                self.connections.discard(longest)
         self._await_request()
+        self.room.enter(self)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; the time runs from a request's first one to its last one."""
@@ -50,32 +90,56 @@ class BoundedConnection(H11Protocol):
         else:
             self._stop_waiting()
 
+    def pause_writing(self) -> None:
+        """Wait for the client to read what was sent."""
+        super().pause_writing()
+        self._until_read = self._until_read or self.loop.call_later(READ_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on sending."""
+        super().resume_writing()
+        self._read()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_waiting()
+        self._read()
+        self.room.leave(self)
         super().connection_lost(exc)
 
+    def give_way(self) -> None:
+        """End the connection at once."""
+        self._stop_waiting()
+        self.transport.abort()
+        # The loop tells it later than a request on another one may come, which its place would then refuse.
+        self.connections.discard(self)
+
     def _await_request(self) -> None:
-        if self._timer is None:
-            self._timer = self.loop.call_later(REQUEST_S, self.transport.abort)
+        if self._until_request is None:
+            self._until_request = self.loop.call_later(REQUEST_S, self.transport.abort)
+            self.room.wait(self)
 
     def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._until_request is not None:
+            self._until_request.cancel()
+            self._until_request = None
+            self.room.wait_no_more(self)
 
-    def _deadline(self) -> float:
-        return self._timer.when() if self._timer is not None else float("inf")
+    def _read(self) -> None:
+        if self._until_read is not None:
+            self._until_read.cancel()
+            self._until_read = None
 
 
 def config_of(app: Any, **options: Any) -> Config:
     """Return how uvicorn serves an application, within these bounds and those of the process's descriptors."""
+    room = Room(most_connections())
     return Config(
         app,
-        http=BoundedConnection,
+        http=type("Connection", (BoundedConnection,), {"room": room}),
         ws="none",
         h11_max_incomplete_event_size=LONGEST_HEADERS,
-        limit_concurrency=most_connections(),
+        limit_concurrency=room.most,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -89,3 +90,11 @@ def published(folder: Path, name: str) -> Home:
     home = Home(folder / "home")
     publish(home, [STREAMS[name].write(folder / name)])
     return home
+
+
+def held_versions() -> list[str]:
+    """Return the versions' locks that this process has open, one for each reader."""
+    links = (Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
+    return sorted(
+        target for link in links if link.is_symlink() and (target := os.readlink(link)).endswith(".lock")
+    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -16,7 +18,7 @@ from lakehouse.web import connections
 from lakehouse.web.access import MOST_PARAMETERS
 from lakehouse.web.connections import LONGEST_HEADERS
 from tests.serving.conftest import Lakehouse
-from tests.web.conftest import TOKEN, served
+from tests.web.conftest import TOKEN, held_versions, published, served, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -35,9 +37,21 @@ def small(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield address
 
 
-def _connected(address: str) -> socket.socket:
+def _connected(address: str, source: str = "127.0.0.1") -> socket.socket:
     parts = urlsplit(address)
-    return socket.create_connection((parts.hostname, parts.port), timeout=20)
+    return socket.create_connection((parts.hostname, parts.port), timeout=20, source_address=(source, 0))
+
+
+def _request(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+
+
+def _first_bytes(client: socket.socket) -> bytes:
+    """Return what comes first, nothing where the connection was closed."""
+    try:
+        return client.recv(12)
+    except ConnectionResetError:
+        return b""
 
 
 def test_headers_without_end_are_refused(address: str) -> None:
@@ -79,11 +93,41 @@ def test_idle_connections_lock_nobody_out(small: str) -> None:
     assert answers == [200] * 5
 
 
+def test_one_address_has_half_of_the_connections_however_busy_they_are(small: str) -> None:
+    with ExitStack() as busy:
+        listening = [busy.enter_context(_connected(small)) for _ in range(15)]
+        for client in listening:
+            client.sendall(_request("/events"))
+        first = [client.recv(12) for client in listening[:10]]
+        last = [_first_bytes(client) for client in listening[10:]]
+
+        other = busy.enter_context(_connected(small, "127.0.0.2"))
+        other.sendall(_request("/healthz"))
+        answered = other.recv(12)
+
+    assert first == [b"HTTP/1.1 200"] * 10 and last == [b""] * 5
+    assert answered == b"HTTP/1.1 200"
+
+
+def test_a_client_that_reads_nothing_gives_its_version_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "READ_S", 1.0)
+    home = published(tmp_path, "pair")
+    # More than the kernel keeps for a client.
+    (file,) = home.serving.glob("*.duckdb")
+    os.truncate(file, 64 * 1024**2)
+    with served(home) as address, _connected(address) as client:
+        before = held_versions()
+        client.sendall(_request("/latest/tidemark.duckdb"))
+        wait_for(lambda: held_versions() != before)
+
+        wait_for(lambda: held_versions() == before, 10)
+
+
 def test_an_answer_may_take_longer_than_a_request(small: str) -> None:
     with _connected(small) as client:
-        client.sendall(
-            f"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
-        )
+        client.sendall(_request("/events"))
         began = client.recv(4096)
         time.sleep(1.5)
 

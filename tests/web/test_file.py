@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.versions import segments_of
 from lakehouse.serving.sandbox.sandbox import open_published
 from tests.serving.conftest import STREAMS
-from tests.web.conftest import TOKEN, client_of, served
+from tests.web.conftest import TOKEN, client_of, held_versions, served
 
 _SPEC = find_spec("duckdb_extension_httpfs")
 HTTPFS = (
@@ -98,18 +97,10 @@ def test_a_refused_range_leaves_nothing_open(home: Home) -> None:
     with client_of(home) as client:
         size = int(client.head("/latest/tidemark.duckdb").headers["content-length"])
         client.get("/latest/segments/999.duckdb")
-        before = _held_versions()
+        before = held_versions()
         for asked in ("bytes=nonsense", f"bytes={size + 1}-", "bytes=5-1") * 5:
             refused = client.get("/latest/tidemark.duckdb", headers={"Range": asked})
             assert refused.status_code in (400, 416), asked
             assert client.get("/latest/segments/999.duckdb").status_code == 404
 
-        assert _held_versions() == before
-
-
-def _held_versions() -> list[str]:
-    """Return the versions' locks that this process has open, one for each reader."""
-    links = (Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
-    return sorted(
-        target for link in links if link.is_symlink() and (target := os.readlink(link)).endswith(".lock")
-    )
+        assert held_versions() == before
