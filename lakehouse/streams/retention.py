@@ -41,7 +41,7 @@ from lakehouse.streams.identities import definition
 from lakehouse.streams.quarantine import partly_read
 from lakehouse.streams.remembered import oldest_end
 from lakehouse.streams.sources.files import matching
-from lakehouse.streams.sources.landed_content import delete
+from lakehouse.streams.sources.landed_content import Landing, delete, landing_of
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ def drop_old_files(layout: Home, stream: Stream, streams: Iterable[Stream]) -> i
     for each in streams:
         if gone:
             gone -= _needed(layout, each)
-    return sum(_is_deleted(path, stream.source.endpoint) for path in sorted(gone))
+    return sum(_is_deleted(path, landing_of(stream.source)) for path in sorted(gone))
 
 
 def _named(stream: Stream) -> set[str]:
@@ -155,11 +155,11 @@ def _needed(layout: Home, stream: Stream) -> set[str]:
     return {located(source.path, name) for name, seen in found if name not in read or seen.mtime_ns > oldest}
 
 
-def _is_deleted(path: str, endpoint: str | None) -> bool:
+def _is_deleted(path: str, landing: Landing) -> bool:
     try:
-        delete(path, endpoint)
+        delete(path, landing)
     except (OSError, StoreUnavailable, ObjectUnread) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        why = (error.strerror if isinstance(error, OSError) else None) or error
         log.warning("%s was read and is kept no longer, but cannot be deleted: %s", path, why)
         return False
     return True

@@ -76,20 +76,27 @@ def test_lines_that_are_long_or_deep_and_files_of_odd_names_stop_nothing(
 
 
 @pytest.mark.parametrize("small_bytes", [small_batch.SMALL_BYTES, 0], ids=["here", "by Spark"])
-def test_a_file_that_is_gone_when_it_is_read_is_rejected_alone(
+def test_a_file_that_is_gone_or_something_else_when_it_is_read_is_rejected_alone(
     lake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int
 ) -> None:
     monkeypatch.setattr(small_batch, "SMALL_BYTES", small_bytes)
     stream = lake()
     stream.land("a.ndjson", reading(1))
     stream.land("b.ndjson", reading(2))
+    for second, name in enumerate("cde", 3):
+        stream.land(f"{name}.ndjson", reading(second))
     kill(stream.spark, "ingest.manifest-written", "jobs.ingest", "--config", str(tmp_path / "tidemark.toml"))
-    (tmp_path / "landing" / "a.ndjson").unlink()
+    for name in "acde":
+        (tmp_path / "landing" / f"{name}.ndjson").unlink()
+    (tmp_path / "secret").write_text(reading(10))
+    (tmp_path / "landing" / "c.ndjson").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "landing" / "d.ndjson")
+    (tmp_path / "landing" / "e.ndjson").mkdir()
 
     stream.ingest()
 
     assert seconds(stream) == [2]
-    assert rejected(stream) == [("a.ndjson", "unreadable_file", 0, 0)]
+    assert rejected(stream) == [(f"{name}.ndjson", "unreadable_file", 0, 0) for name in "acde"]
 
 
 def test_parquet_files_are_read_by_their_own_types(lake: Make, tmp_path: Path) -> None:

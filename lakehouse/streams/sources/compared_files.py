@@ -17,7 +17,7 @@ from pathlib import Path
 from lakehouse.declare.landing import located
 from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source
-from lakehouse.streams.sources.landed_content import digest
+from lakehouse.streams.sources.landed_content import digest, landing_of
 from lakehouse.streams.sources.manifest import LandedFile, Seen
 
 SAME, GROWN, CHANGED = "same", "grown", "changed"
@@ -82,7 +82,7 @@ def _state(file: LandedFile, now: Seen, source: Source) -> str:
     if is_remote(path):
         return SAME if now.size == file.size and now.digest == file.digest else CHANGED
     try:
-        begins_alike = digest(path, file.size) == file.digest
+        begins_alike = digest(path, landing_of(source), file.size) == file.digest
     except OSError:
         return CHANGED
     if not begins_alike:

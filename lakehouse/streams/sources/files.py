@@ -24,7 +24,7 @@ from lakehouse.declare.stream import Source
 from lakehouse.home.envelope import Message
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources import object_store
-from lakehouse.streams.sources.landed_content import digest, on_disk, opened_head, told
+from lakehouse.streams.sources.landed_content import digest, landing_of, opened_head, told
 from lakehouse.streams.sources.manifest import TEXT, Columns, LandedFile, Seen, json_columns
 from lakehouse.streams.sources.nfdump import field_names
 
@@ -111,10 +111,8 @@ def landed(name: str, known: Seen, source: Source) -> LandedFile:
     columns: Columns = {}
     path, content = located(source.path, name), known.digest
     try:
-        if not source.follow_links and not is_remote(path):
-            _require_inside(path, source)
         fields, columns = _fields(path, source)
-        content = content or digest(path)
+        content = content or digest(path, landing_of(source))
     except (StoreUnavailable, ObjectUnread):
         raise
     except Exception as error:
@@ -148,21 +146,11 @@ def all_landed(group: Sequence[Found], source: Source) -> tuple[LandedFile, ...]
     return tuple(each for each in found if isinstance(each, LandedFile))
 
 
-def _require_inside(path: str, source: Source) -> None:
-    """Refuse a link to elsewhere: whoever may land files could have any file of this machine read."""
-    folder = os.path.realpath(landing_folder(source.path))
-    real = os.path.realpath(on_disk(path))
-    if os.path.commonpath((folder, real)) != folder:
-        raise ValueError(
-            f"it is a link to {real}, which is not below {folder}; follow_links = true allows that"
-        )
-
-
 def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]:
     if source.format == "ndjson":
         return None, json_columns(_payloads(path, source) if source.kind == "mqtt" else _sample(path, source))
     if source.format == "parquet":
-        with opened_head(path, source.endpoint) as content:
+        with opened_head(path, landing_of(source)) as content:
             schema = pyarrow.parquet.read_schema(content)
         return tuple(schema.names), {column.name: str(column.type) for column in schema}
     if source.format == "zeek":
@@ -171,7 +159,7 @@ def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]
         # What compiles loads slowly: only those who have captures wait for it.
         from lakehouse.streams.sources.packets import packet_fields
 
-        return packet_fields(path, source.endpoint), {}
+        return packet_fields(path, landing_of(source)), {}
     line = next(_head(path, source), "")
     fields = next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
     _require_few(fields)
@@ -259,7 +247,7 @@ def _sample(path: str, source: Source) -> Iterator[str]:
 
 
 def _head(path: str, source: Source) -> Iterator[str]:
-    with opened_head(path, source.endpoint) as content:
+    with opened_head(path, landing_of(source)) as content:
         file = gzip.GzipFile(fileobj=content) if path.endswith(".gz") else content
         lines = iter(partial(file.readline, _SAMPLE_BYTES), b"")
         for number, line in enumerate(lines):

@@ -1,5 +1,9 @@
 r"""The bytes of a landed file, on this machine's file systems or on an object store. Whatever reads one goes by here.
 
+Whoever may land files must not have others read through them. So each opened file is checked, not its name, which may
+lead elsewhere a moment later: it is a regular file below the landing folder, and no other user's file under a second
+name (``Landing``).
+
 Of a gzip file the blocks are what it inflates to.
 
 Tables hold names in UTF-8: where the bytes of a name are none, its other bytes are in them as ``\xNN``.
@@ -7,15 +11,19 @@ Tables hold names in UTF-8: where the bytes of a name are none, its other bytes 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
+import sys
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
-from typing import IO
+from stat import S_ISREG
+from typing import IO, NamedTuple
 
+from lakehouse.declare.landing import landing_folder
 from lakehouse.declare.store_address import is_remote
+from lakehouse.declare.stream import Source
 from lakehouse.home import store_pieces
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.manifest import Seen
@@ -29,6 +37,29 @@ _DIGITS = 32
 # Inflated pieces that are put together at most before they are looked at.
 _PIECES = 10_000
 _ZEROS = re.compile(rb"\x00*")
+
+
+class NotLanded(OSError):
+    """A file that nobody landed, whatever its name says; the message says what it is."""
+
+
+class Landing(NamedTuple):
+    """A place where files land: ``endpoint`` of its store, None for the usual one, and the ``folder`` they are below.
+
+    Without a folder links are followed to anywhere.
+    """
+
+    endpoint: str | None = None
+    folder: str | None = None
+
+
+ANYWHERE = Landing()
+
+
+def landing_of(source: Source) -> Landing:
+    """Return where the files of a source land."""
+    is_folder = not (is_remote(source.path) or source.follow_links)
+    return Landing(source.endpoint, landing_folder(source.path) if is_folder else None)
 
 
 def told(path: str) -> str:
@@ -54,57 +85,116 @@ def on_disk(path: str) -> str:
     return os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(path)))
 
 
-def opened(path: str, endpoint: str | None = None) -> IO[bytes]:
-    """Open a file to be read; ``endpoint``: where the store is that has it, None for the usual one.
+def opened(path: str, landing: Landing = ANYWHERE) -> IO[bytes]:
+    """Open a file to be read.
 
     Raises:
+        NotLanded: when it is no regular file, or none that was landed.
         OSError: when it is gone or cannot be read.
         StoreUnavailable, ObjectUnread: here or while it is read, when a store does not answer, or does not give it.
     """
     if is_remote(path):
-        return store_pieces.opened(path, endpoint)
-    return open(on_disk(path), "rb")
+        return store_pieces.opened(path, landing.endpoint)
+    return _opened(path, landing)
 
 
-def opened_head(path: str, endpoint: str | None = None) -> IO[bytes]:
+def opened_head(path: str, landing: Landing = ANYWHERE) -> IO[bytes]:
     """Open a file of which the beginning or the end is looked at, as ``opened``: of an object only that is fetched."""
     if is_remote(path):
-        return store_pieces.opened(path, endpoint, object_store.HEAD_BYTES)
-    return open(on_disk(path), "rb")
+        return store_pieces.opened(path, landing.endpoint, object_store.HEAD_BYTES)
+    return _opened(path, landing)
 
 
-def seen(path: str, endpoint: str | None = None) -> Seen:
+def _opened(path: str, landing: Landing) -> IO[bytes]:
+    # A pipe would keep whoever opens it waiting for a writer.
+    number = os.open(on_disk(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _require_landed(number, landing)
+        return os.fdopen(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def _require_landed(number: int, landing: Landing) -> None:
+    """Refuse an open file that was not landed.
+
+    Raises:
+        NotLanded: with the reason.
+    """
+    found = os.fstat(number)
+    if not S_ISREG(found.st_mode):
+        raise NotLanded("it is no regular file, but a folder, a pipe or a device")
+    if landing.folder is None:
+        return
+    real = _require_inside(number, landing.folder)
+    folder = os.stat(os.path.dirname(real))
+    is_others = folder.st_uid != os.geteuid() or folder.st_mode & 0o022
+    is_landed = found.st_uid == folder.st_uid != os.geteuid()
+    if found.st_nlink > 1 and is_others and not is_landed:
+        raise NotLanded(
+            f"it has {found.st_nlink} names (hard links) in a folder that other users may write, and may be somebody "
+            "else's file; follow_links = true allows that"
+        )
+
+
+def _require_inside(number: int, folder: str) -> str:
+    """Return the path of an open file or folder, which is below the landing folder.
+
+    Raises:
+        NotLanded: when a link led out of it.
+    """
+    real = _path_of(number)
+    if os.path.commonpath((os.path.realpath(folder), real)) != os.path.realpath(folder):
+        raise NotLanded(
+            f"it is a link to {real}, which is not below {folder}; follow_links = true allows that"
+        )
+    return real
+
+
+def _path_of(number: int) -> str:
+    """Return where an open file is, however its name led there."""
+    if sys.platform == "darwin":
+        return os.fsdecode(fcntl.fcntl(number, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    return os.readlink(f"/proc/self/fd/{number}")
+
+
+def seen(path: str, landing: Landing = ANYWHERE) -> Seen:
     """Return what is known of a file that was listed before; raises as ``opened``."""
     if is_remote(path):
-        return object_store.seen(path, endpoint)
+        return object_store.seen(path, landing.endpoint)
     found = os.stat(on_disk(path))
     return Seen(found.st_size, found.st_mtime_ns)
 
 
-def digest(path: str, size: int | None = None) -> str:
+def digest(path: str, landing: Landing = ANYWHERE, size: int | None = None) -> str:
     """Return a digest of a file's first bytes, by default of all; raises as ``opened``. Cost: reads them once."""
     found, left = hashlib.sha256(), size
-    with opened(path) as file:
+    with opened(path, landing) as file:
         while block := file.read(BLOCK_BYTES if left is None else min(left, BLOCK_BYTES)):
             found.update(block)
             left = None if left is None else left - len(block)
     return found.hexdigest()[:_DIGITS]
 
 
-def delete(path: str, endpoint: str | None = None) -> None:
+def delete(path: str, landing: Landing = ANYWHERE) -> None:
     """Delete a file; raises as ``opened``."""
     if is_remote(path):
-        object_store.delete(path, endpoint)
-    else:
-        Path(on_disk(path)).unlink()
+        object_store.delete(path, landing.endpoint)
+        return
+    folder, name = os.path.split(on_disk(path))
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if landing.folder is not None:
+            _require_inside(number, landing.folder)
+        os.unlink(name, dir_fd=number)
+    finally:
+        os.close(number)
 
 
-def blocks(path: str, endpoint: str | None = None) -> Iterator[tuple[bytes, str | None]]:
-    """Yield a plain or gzip file's content in blocks; the last of a damaged gzip file has a fault.
-
-    ``endpoint``: where the store is that has the file, None for the usual one.
-    """
-    with opened(path, endpoint) as file:
+def blocks(path: str, landing: Landing = ANYWHERE) -> Iterator[tuple[bytes, str | None]]:
+    """Yield a plain or gzip file's content in blocks; the last of a damaged gzip file has a fault."""
+    with opened(path, landing) as file:
         yield from _inflated(file) if path.endswith(".gz") else _plain(file)
 
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Source, Stream
 from lakehouse.streams.sources.file_reader import FileReader
-from lakehouse.streams.sources.landed_content import blocks
+from lakehouse.streams.sources.landed_content import ANYWHERE, Landing, blocks, landing_of
 from lakehouse.streams.sources.manifest import LandedFile, Layout, layouts_of
 from lakehouse.streams.sources.nfdump import without_remarks
 from lakehouse.streams.sources.numbered import ALL, LINE_SCHEMA, LineSet, NumberedLines
@@ -109,21 +109,21 @@ def records_of(path: str, source: Source) -> Iterator[pa.RecordBatch]:
 
 
 def _records(path: str, source: Source) -> Iterator[pa.RecordBatch]:
-    longest, endpoint = source.max_record_bytes, source.endpoint
+    longest, landing = source.max_record_bytes, landing_of(source)
     if source.format == "pcap":
         from lakehouse.streams.sources.packets import numbered_packets
 
-        return numbered_packets(path, endpoint)
+        return numbered_packets(path, landing)
     if source.format == "nfdump":
-        return without_remarks(numbered_lines(path, True, longest, endpoint))
+        return without_remarks(numbered_lines(path, True, longest, landing))
     if source.format == "zeek":
-        return without_headers(numbered_lines(path, False, longest, endpoint))
+        return without_headers(numbered_lines(path, False, longest, landing))
     has_header = source.format == "csv" and source.header != "none"
-    return numbered_lines(path, has_header, longest, endpoint)
+    return numbered_lines(path, has_header, longest, landing)
 
 
 def numbered_lines(
-    path: str, skip_header: bool, longest: int, endpoint: str | None = None
+    path: str, skip_header: bool, longest: int, landing: Landing = ANYWHERE
 ) -> Iterator[pa.RecordBatch]:
     """Yield (source_line int64 from 1, record binary, fault string) of a plain or gzip file, without line ends.
 
@@ -134,17 +134,17 @@ def numbered_lines(
     Memory: some blocks and the longest line, however far a file inflates.
     """
     number = 0
-    for block, fault in _whole_line_blocks(path, longest, endpoint):
+    for block, fault in _whole_line_blocks(path, longest, landing):
         for batch, count in _batches(block, number, fault, longest):
             yield _without(batch, skip_header)
             number += count
 
 
-def _whole_line_blocks(path: str, longest: int, endpoint: str | None) -> Iterator[tuple[bytes, str | None]]:
+def _whole_line_blocks(path: str, longest: int, landing: Landing) -> Iterator[tuple[bytes, str | None]]:
     """Cut the file into blocks that end with a line; the last line may lack its end, and a long one most of itself."""
     # ``seen``: how long the line is by now that ``rest`` begins, where it is too long already.
     rest, seen, first = b"", 0, True
-    for block, fault in blocks(path, endpoint):
+    for block, fault in blocks(path, landing):
         content = block.removeprefix(_BOM) if first else block
         first = False
         if seen:

@@ -33,7 +33,7 @@ from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.streams.sources.compared_files import SAME, ComparedFiles, sentence
 from lakehouse.streams.sources.files import Found, all_landed, groups, landed
 from lakehouse.streams.sources.folded_manifests import FoldedManifests
-from lakehouse.streams.sources.landed_content import seen
+from lakehouse.streams.sources.landed_content import landing_of, seen
 from lakehouse.streams.sources.listing import Look
 from lakehouse.streams.sources.manifest import (
     KINDS,
@@ -303,7 +303,7 @@ def _size_and_time(file: LandedFile) -> tuple[int, int]:
 def _as_it_is(file: LandedFile, source: Source) -> LandedFile:
     """Return a file as it is now, as it was where it is gone: it is found to be so when it is read."""
     try:
-        return landed(file.path, seen(located(source.path, file.path), source.endpoint), source)
+        return landed(file.path, seen(located(source.path, file.path), landing_of(source)), source)
     except FileNotFoundError:
         return file
 

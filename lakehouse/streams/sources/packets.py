@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.packets.capture import NO_TIME, Capture, Packets
 from lakehouse.algorithms.packets.digest_kernels import digests
 from lakehouse.algorithms.packets.headers import ABSENT, LINKS, Headers, headers_of
-from lakehouse.streams.sources.landed_content import blocks
+from lakehouse.streams.sources.landed_content import ANYWHERE, Landing, blocks
 from lakehouse.streams.sources.protocols import ethertype_name, protocol_name
 
 # The fields of a record, in order; what is not known is empty.
@@ -33,7 +33,7 @@ class UnknownLink(ValueError):
     """A capture of a kind of link whose packets cannot be read."""
 
 
-def packet_fields(path: str, endpoint: str | None = None) -> tuple[str, ...]:
+def packet_fields(path: str, landing: Landing = ANYWHERE) -> tuple[str, ...]:
     """Return the fields of a capture's records, once its beginning has been looked at.
 
     Raises:
@@ -42,7 +42,7 @@ def packet_fields(path: str, endpoint: str | None = None) -> tuple[str, ...]:
         EOFError: when it ends before its first packet could begin.
     """
     capture = Capture()
-    for piece, fault in blocks(path, endpoint):
+    for piece, fault in blocks(path, landing):
         capture.feed(piece)
         if capture.links:
             unread = [link for link in capture.links if link not in LINKS]
@@ -55,7 +55,7 @@ def packet_fields(path: str, endpoint: str | None = None) -> tuple[str, ...]:
     raise EOFError(damage.detail if damage else "no interface is described")
 
 
-def numbered_packets(path: str, endpoint: str | None = None) -> Iterator[pa.RecordBatch]:
+def numbered_packets(path: str, landing: Landing = ANYWHERE) -> Iterator[pa.RecordBatch]:
     """Yield (source_line int64 from 1, record binary, fault string) of a plain or gzip capture file.
 
     A line is a packet's number in the file. A file that ends inside a packet, cannot be followed to its end, or is a
@@ -64,7 +64,7 @@ def numbered_packets(path: str, endpoint: str | None = None) -> Iterator[pa.Reco
     """
     capture, number = Capture(), 0
     fault: str | None = None
-    for piece, damaged in blocks(path, endpoint):
+    for piece, damaged in blocks(path, landing):
         fault = damaged
         for packets in capture.feed(piece):
             yield _records(packets, number)

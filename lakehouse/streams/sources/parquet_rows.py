@@ -24,7 +24,7 @@ from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source, Stream
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources.file_reader import FileReader
-from lakehouse.streams.sources.landed_content import opened, opened_head
+from lakehouse.streams.sources.landed_content import landing_of, opened, opened_head
 from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.numbered import LineSet
 from lakehouse.streams.sources.plain_lines import typed_values
@@ -130,7 +130,7 @@ def _schema(files: Sequence[LandedFile], source: Source) -> pa.Schema:
     """Return the columns that files have alike, as Spark reads them, from the first that can be read."""
     for file in files:
         path = located(source.path, file.path)
-        with suppress(OSError, pa.ArrowException), opened_head(path, source.endpoint) as content:
+        with suppress(OSError, pa.ArrowException), opened_head(path, landing_of(source)) as content:
             return _as_spark_reads(pq.ParquetFile(content))
     # None of them will be read, either.
     return pa.schema([("none", pa.int32())])
@@ -172,7 +172,7 @@ def _rows(path: str, schema: pa.Schema, source: Source) -> Iterator[tuple[pa.Arr
 
 def _content(kept: ExitStack, name: str, source: Source) -> IO[bytes]:
     path = located(source.path, name)
-    content = kept.enter_context(opened(path, source.endpoint))
+    content = kept.enter_context(opened(path, landing_of(source)))
     if not is_remote(path):
         return content
     fetched = kept.enter_context(tempfile.TemporaryFile())  # noqa: SIM115

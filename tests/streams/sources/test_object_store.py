@@ -20,6 +20,7 @@ from lakehouse.home.store_objects import Piece
 from lakehouse.home.store_s3 import S3Objects
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.files import matching
+from lakehouse.streams.sources.landed_content import Landing
 from lakehouse.streams.sources.lines import numbered_lines, records_of
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.stores.s3 import BUCKET, KEY, S3, SECRET, running
@@ -106,7 +107,7 @@ def test_lines_are_those_of_the_same_local_file(empty: S3, tmp_path: Path, name:
     url = empty.put(f"in/{name}", content)
 
     here = list(numbered_lines(str(tmp_path / name), True, 1 << 20))
-    there = list(numbered_lines(url, True, 1 << 20, empty.endpoint))
+    there = list(numbered_lines(url, True, 1 << 20, Landing(empty.endpoint)))
 
     assert there == here
 
