@@ -1,83 +1,159 @@
-"""Command lines and notebooks of the documents: each names what exists, and those about the tour's home run on it."""
+"""Command lines and notebooks of the documents: each names what exists, and those about the tour's home run on it.
+
+Those about real sets run where the tests of these sets make their homes, see HOMES in tests/documented.py.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from typer.main import get_command
 
-from lakehouse.cli.app import app, call
-from tests.cli.conftest import Tour
+from lakehouse.home.layout import Home
+from tests.cli.conftest import Tour, command_in
+from tests.documented import (
+    CHANGING,
+    DOCUMENTS,
+    ROOT,
+    Shown,
+    about,
+    commands,
+    deviation,
+    deviations,
+    shown_in,
+)
+from tests.web.conftest import served
 
-ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LINE = re.compile(r"^(?: {4}|\$ |\$ \.venv/bin/|\.venv/bin/)?tidemark ((?:[^\s#]).*)$", re.MULTILINE)
-# README's lines are about the home of `make demo`; these are not run on it.
-NOT_RUN = {
-    "run": "the home is what it made",
-    **dict.fromkeys(("serve", "web", "airflow", "bridge"), "runs until it is ended"),
-    **dict.fromkeys(("retract", "requeue", "rebuild"), "changes the home, which tests share"),
-}
-# The other documents show homes of data sets that this repository does not hold: their lines are parsed alone.
-
-
-def _lines(path: Path) -> list[str]:
-    """Return the command lines of a document: each begins with a command, and is no sentence about one."""
-    blocks = re.findall(r"^```[a-z]*\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    found = [line for block in blocks for line in LINE.findall(block)]
-    return [line for line in found if line.split()[0] in _commands() or line.startswith("--")]
-
-
-def _commands() -> dict[str, Any]:
-    command: Any = get_command(app)
-    found: dict[str, Any] = command.commands
-    return found
-
-
-def _words(line: str) -> list[str]:
-    """Return the words of a command line, without what is said of it behind three spaces."""
-    return shlex.split(re.split(r"\s{3,}|\s+#\s", line)[0])
+COLLECTED = '[streams.host]\npreset = "host"\n[streams.sockets]\npreset = "host-connections"\n'
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_option_of_a_documented_command_line_exists(path: Path) -> None:
     wrong = []
-    for line in _lines(path):
-        words = _words(line)
+    for shown in shown_in(path):
+        words = shown.words
         if words[0].startswith("--"):
             continue
-        command = _commands()[words[0]]
+        command = commands()[words[0]]
         own = getattr(command, "commands", {}).get(words[1] if len(words) > 1 else "", command)
         known = {name for one in (command, own) for parameter in one.params for name in parameter.opts}
         wrong += [
-            f"{line}: {word}" for word in words if word.startswith("--") and word.split("=")[0] not in known
+            f"{shown.line}: {word}"
+            for word in words
+            if word.startswith("--") and word.split("=")[0] not in known
         ]
 
     assert wrong == []
+
+
+def test_every_command_line_is_run_on_a_home_or_has_a_reason_not_to() -> None:
+    shown = [each for path in DOCUMENTS for each in shown_in(path) if not each.line.startswith("--")]
+    run = [each for home in ("tour", "real", "fires", "water", "collected") for each in about(home)]
+
+    assert [each.line for each in shown if each not in run and not each.not_run] == []
+    assert len(run) > 20
+    assert {each.document for each in run} >= {"README.md", "docs/asking.md", "docs/queries/selection.md"}
 
 
 @pytest.mark.spark
 @pytest.mark.airflow
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_every_command_line_of_the_readme_runs_on_the_home_of_the_tour(
+def test_every_command_line_about_the_home_of_the_tour_does_what_is_shown(
     tour: Tour, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    lines = [each for each in about("tour") if each.words[0] not in (*CHANGING, "spark")]
+
+    assert deviations(lines, tour.folder, monkeypatch, capfd) == ""
+    assert len(lines) >= 10
+
+
+@pytest.mark.spark
+@pytest.mark.airflow
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_command_line_that_changes_a_home_does_what_is_shown(
+    tour: Tour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = [each for each in about("tour") if each.words[0] in CHANGING]
+    shutil.copytree(tour.folder, tmp_path, dirs_exist_ok=True, symlinks=True)
+
+    assert deviations(lines, tmp_path, monkeypatch, capfd) == ""
+    assert len(lines) >= 3
+
+
+@pytest.mark.spark
+@pytest.mark.airflow
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_statement_for_spark_runs_on_the_home_of_the_tour(tour: Tour) -> None:
+    # The command ends the session of its process, which the tests share.
+    lines = [each for each in about("tour") if each.words[0] == "spark"]
+    ended = {each.line: command_in(tour.folder)(*each.words) for each in lines}
+
+    assert {line: run.stderr for line, run in ended.items() if run.returncode} == {}
+    assert lines
+
+
+@pytest.mark.slow
+def test_every_command_line_about_collected_readings_does_what_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tidemark.toml").write_text(COLLECTED)
+    # What is collected is shown after the status that tells of it, and takes a second here.
+    lines = [replace(each, line=each.line.replace("60s", "1s")) for each in reversed(about("collected"))]
+
+    assert deviations(lines, tmp_path, monkeypatch, capfd) == ""
+    assert len(lines) >= 2
+
+
+@pytest.mark.spark
+@pytest.mark.airflow
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_documented_question_over_http_is_answered_with_the_home_of_the_tour(tour: Tour) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
+    urls = [url for page in pages for url in re.findall(r"^\$ curl .*'(http:[^']+)'", page, re.MULTILINE)]
+
+    with served(Home(tour.folder / "var")) as address:
+        found = [httpx.get(url.replace("http://127.0.0.1:8417", address)).json() for url in urls]
+
+    assert found and all(answer["rows"][0]["value"] is not None for answer in found)
+
+
+@pytest.mark.spark
+@pytest.mark.airflow
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_python_of_asking_answers_from_the_home_of_the_tour(
+    tour: Tour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [block] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "asking.md").read_text(), re.DOTALL)
     monkeypatch.chdir(tour.folder)
-    for name in [name for name in os.environ if name.startswith("TIDEMARK_")]:
-        monkeypatch.delenv(name)
-    lines = [line for line in _lines(ROOT / "README.md") if _words(line)[0] not in NOT_RUN]
+    found: dict[str, Any] = {}
 
-    ended = {line: call(_words(line)) for line in lines}
+    exec(compile(block, "docs/asking.md", "exec"), found)
 
-    assert len(lines) >= 5
-    assert {line: code for line, code in ended.items() if code} == {}, capfd.readouterr().err
+    assert found["answer"].rows > 0
+
+
+def test_a_line_that_fails_or_prints_other_columns_than_shown_deviates() -> None:
+    shown = Shown(
+        "docs/asking.md", "ask telemetry", ("value  [low, high]  ...  grouping", "-----  ---  ---  ---")
+    )
+    refused = Shown("docs/asking.md", "sql 'SELECT'", ("tidemark: read_csv() is not allowed",))
+
+    assert deviation(shown, 0, "    value  [low, high]   rows  grouping\n", "") is None
+    assert "no such stream" in str(deviation(shown, 2, "", "no such stream"))
+    assert "does not print" in str(deviation(shown, 0, "value  [low, high]\n", ""))
+    assert deviation(refused, 1, "", "tidemark: read_csv() is not allowed here") is None
+    assert deviation(refused, 0, "1", "") is not None
 
 
 @pytest.mark.spark

@@ -15,6 +15,7 @@ from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import read_log
 from lakehouse.serving.sandbox.sandbox import open_published
 from tests.conftest import compile_plans
+from tests.documented import about, deviations
 from tests.end_to_end.fires import Experiment, experiments, write_fires, write_offices
 
 if TYPE_CHECKING:
@@ -146,3 +147,9 @@ def test_offices_raise_one_false_alarm_where_a_broken_thermometer_meets_stale_ai
     assert [(place, moment.date()) for place, moment in alarms] == [
         ("Room 746", datetime(2013, 8, 30).date())
     ]
+
+
+def test_documented_command_lines_about_fires_do_what_is_shown(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert deviations(about("fires"), settings.layout.root.parent, monkeypatch, capfd) == ""

@@ -22,6 +22,7 @@ from lakehouse.serving.file.versions import hold_current
 from lakehouse.serving.sandbox.locked import connect_locked
 from lakehouse.serving.sandbox.sandbox import open_published
 from tests.conftest import compile_plans
+from tests.documented import about, deviations
 from tests.end_to_end.truth import rows_of, truths
 from tests.table_rows import named_rows, table_rows
 
@@ -336,3 +337,9 @@ def test_a_selection_publishes_the_real_rows_of_which_its_conditions_hold(
 
     assert len(expected) > 200
     assert found == expected
+
+
+def test_documented_command_lines_about_real_sets_do_what_is_shown(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert deviations(about("real"), settings.layout.root.parent, monkeypatch, capfd) == ""

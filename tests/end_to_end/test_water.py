@@ -16,6 +16,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Question
 from lakehouse.serving.sandbox.sandbox import open_published
+from tests.documented import about, deviations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,3 +64,18 @@ def test_increase_of_a_real_meter_holds_over_any_range(
             assert truth and (found.low or 0) <= truth[0] <= (found.high or 0)
             points += found.exact
     assert points  # whole days at the least
+
+
+def test_documented_command_lines_about_the_meter_do_what_is_shown(
+    lakehouse_of: Callable[[str], Settings],
+    spark: SparkSession,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    settings = lakehouse_of(WATER.replace("landing/*.csv.gz", f"{data}/smart-meter-water/*WHW-[45].csv.gz"))
+    ingest.run(settings, spark, "water")
+    build_rollups.run(settings, spark, "water")
+    publish.run(settings, spark, unchecked=True)
+
+    assert deviations(about("water"), settings.layout.root.parent, monkeypatch, capfd) == ""
