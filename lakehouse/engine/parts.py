@@ -146,12 +146,17 @@ def commit_entries(
         LeaseLost: if another process has taken the lease meanwhile.
     """
     own = (known_as(writer[0]), writer[1]) if writer else None
-    added = [_file_of(row, table) for row in entries.to_pylist()]
+    added = data_files_of(entries, table)
     with opened(table) as known:
         if own and committed(known, own[0]) >= own[1]:
             return None
         commit(known, table, added, removed, own, is_change)
     return [each.path for each in added]
+
+
+def data_files_of(entries: pa.Table, table: Path) -> list[DataFile]:
+    """Return what a commit says of parts."""
+    return [_file_of(row, table) for row in entries.to_pylist()]
 
 
 def _file_of(row: dict[str, Any], table: Path) -> DataFile:

@@ -34,7 +34,6 @@ from lakehouse.home.table_commits import (
     committed,
     create_table,
     data_files,
-    files_in,
     fitted,
     known_as,
     new_folder,
@@ -53,8 +52,8 @@ from sql import statement
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_STATISTICS = ("level", "grouping", "start_us", "batch")
-_STATS = {"delta.dataSkippingStatsColumns": ",".join(_STATISTICS)}
+ROLLUP_STATISTICS = ("level", "grouping", "start_us", "batch")
+_STATS = {"delta.dataSkippingStatsColumns": ",".join(ROLLUP_STATISTICS)}
 # A merge of files takes a minute for every few ten millions of rows that came in since the last.
 MERGE_S = 1800.0
 
@@ -284,23 +283,18 @@ def _columns_of(text: str) -> StructType:
     return schema_of(text[text.index("(\n") + 1 : text.index("\n) USING DELTA")])
 
 
-def replace_rollup(table: Path, stream: Stream, rows: DataFrame, properties: Mapping[str, str]) -> None:
-    """Make the stream's rollup table of these rows and today's declaration, in one commit.
+def replace_rollup(
+    table: Path, stream: Stream, added: Sequence[DataFile], properties: Mapping[str, str]
+) -> None:
+    """Make the stream's rollup table of these files and today's declaration, in one commit.
 
     What was there stays for readers of earlier versions; which writes were already made is remembered.
 
     Raises:
         LeaseLost: when another process has taken the lease meanwhile.
     """
-    create_rollup(table, stream)
     told = {**_STATS, "tidemark.definition": stream.definition(), **kept(), **properties}
-    schema = rollup_schema(stream)
-    columns = [F.col(_quoted(f.name)).cast(f.dataType).alias(f.name) for f in schema]
-    # Parquet skips what a filter on level or start rules out, if rows stand in that order.
-    ordered = rows.select(*columns).repartition(1).sortWithinPartitions("level", "grouping", "start_us")
-    folder = new_folder(table)
-    _write_parquet(ordered, folder)
-    replace_table(table, schema.json(), told, files_in(table, folder, set(_STATISTICS)))
+    replace_table(table, rollup_schema(stream).json(), told, added)
 
 
 def measure_columns(stream: Stream, measure: str) -> list[str]:

@@ -14,16 +14,16 @@ What follows from raw rows that were taken back out:
     nodes      of the whole top nodes around the rows, and of all times that levels hold again, from raw
     floors     where raw is gone, what finer levels forgot because of wrong rows stays forgotten
 
-Raw rows before a time are counted and deleted by this process, file by file; retention asks Spark for nothing. Cost:
-two columns of the files that may have such a row; those that have other rows too are written anew without it.
+Rows leave raw by tasks: of the files that may have such a row they read the columns that tell, and write those again
+that have other rows, too. Files of which all rows go are not opened.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,12 +32,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse.algorithms.ingest.confirmed import Reach, confirmed
 from lakehouse.algorithms.rollup.levels import floor_to, horizons
 from lakehouse.declare.stream import Stream
+from lakehouse.engine import engine_of
+from lakehouse.engine.parts import commit_entries
+from lakehouse.engine.rewriting import Gone, rewrite_without
 from lakehouse.home.corrections import (
     REBUILD,
     RETENTION,
@@ -51,14 +52,16 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import files_of
 from lakehouse.home.ledger import read_ledger
+from lakehouse.home.open_tables import opened
 from lakehouse.home.rollup_table import Marker, read_marker
-from lakehouse.home.table_commits import DataFile, arrow_schema, commit, fitted, open_table, write_arrow
+from lakehouse.home.table_commits import arrow_schema, commit, fitted, write_arrow
 from lakehouse.home.table_files import source
-from lakehouse.home.table_log import FileFacts, file_facts, read_columns, read_parts
+from lakehouse.home.table_log import Between, FileFacts, file_facts, files_between, read_columns, read_parts
 from lakehouse.spark import tables
 from lakehouse.streams.rebuild import ENDLESS_US, check_range, plan_all, rebuild_all, rebuild_range, widened
 from lakehouse.streams.remembered import forget, remember
 from lakehouse.streams.rollup import require_current, set_schema
+from lakehouse.streams.wrong_rows import Wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,8 +70,6 @@ if TYPE_CHECKING:
 Times = tuple[int | None, int | None, int | None]
 _TIMES = ("min_event_us", "max_event_us", "newest_us", "reached_us", "confirmed_us")
 LEAST_US = -(2**63)
-# A file of more rows that goes in part is Spark's.
-ROWS_AT_ONCE = 2_000_000
 
 
 def finish_open(
@@ -103,12 +104,13 @@ def carry_out(spark: SparkSession, layout: Home, stream: Stream, begun: Correcti
     if begun.kind == RETENTION and begun.to_us is not None:
         remember(layout, stream, begun)
         crash_point("correction.remembered")
-        _remove_before(spark, layout.raw(stream.name), begun.to_us, begun.through)
+        old = _Old(begun.to_us, begun.through)
+        _remove(spark, layout, stream, old, ("event_us", LEAST_US, begun.to_us - 1), old.has_all_of)
         if begun.known_from_us is not None:
             forget(layout, stream, begun.known_from_us)
-    elif begun.condition:
-        condition = f"({begun.condition}) AND batch <= {begun.through}"
-        tables.remove(spark, layout.raw(stream.name), condition)
+    elif begun.kind == RETRACT:
+        wrong = Wrong.read(begun.condition).rows_of(stream, begun.through)
+        _remove(spark, layout, stream, wrong, ("event_us", wrong.from_us, wrong.to_us))
     crash_point("correction.raw-deleted")
     if begun.kind == REBUILD and begun.from_us is None and begun.to_us is None:
         rebuild_all(spark, layout, stream)
@@ -154,13 +156,6 @@ def rebuild(
     }
 
 
-def per_batch(rows: DataFrame) -> dict[int, int]:
-    """Return how many of these raw rows each batch holds."""
-    return {
-        row["batch"]: row["rows"] for row in rows.groupBy("batch").agg(F.count("*").alias("rows")).collect()
-    }
-
-
 def _append(layout: Home, stream: Stream, correction: Correction) -> None:
     path = layout.corrections(stream.name)
     row = asdict(replace(correction, at=datetime.now(UTC)))
@@ -180,7 +175,7 @@ def _apply_retract_effects(spark: SparkSession, layout: Home, stream: Stream, be
         rebuild_range(spark, layout, stream, low, high)
     else:
         _move_back(spark, layout, stream, newest, low)
-    _correct_ledger(spark, layout, stream, set(corrected) - set(known))
+    _correct_ledger(layout, stream, set(corrected) - set(known))
     crash_point("correction.ledger-corrected")
 
 
@@ -211,16 +206,19 @@ def _held_again_from(layout: Home, stream: Stream, newest_us: int | None) -> int
     return wanted if kept is None else max(wanted, kept)
 
 
-def _correct_ledger(spark: SparkSession, layout: Home, stream: Stream, changed: set[tuple[Any, ...]]) -> None:
+def _correct_ledger(layout: Home, stream: Stream, changed: set[tuple[Any, ...]]) -> None:
     """Give batches of the ledger other times."""
     if not changed:
         return
     path = layout.ledger(stream.name)
-    kinds = ", ".join(f"{name} bigint" for name in ("batch", *_TIMES))
-    times = F.broadcast(spark.createDataFrame(sorted(changed, key=lambda row: int(row[0])), kinds))
-    ledger = tables.read(spark, path)
-    rows = ledger.drop(*_TIMES).join(times, "batch").select(*ledger.columns)
-    tables.replace(spark, path, f"batch IN ({', '.join(str(row[0]) for row in changed)})", rows)
+    times = {int(row[0]): dict(zip(_TIMES, row[1:], strict=True)) for row in changed}
+    with tables.lease(files_of(path), tables.MERGE_S), opened(path) as known:
+        files = files_between(path, ("batch", min(times), max(times)))
+        columns = arrow_schema(known)
+        rows = pa.concat_tables(fitted(parquet.read_table(source(file)), columns) for file in files)
+        corrected = [row | times.get(row["batch"], {}) for row in rows.to_pylist()]
+        added = write_arrow(known, path, pa.Table.from_pylist(corrected, columns))
+        commit(known, path, added, [str(file.relative_to(path)) for file in files])
 
 
 def _left(layout: Home, stream: Stream, begun: Correction) -> dict[int, Times]:
@@ -286,47 +284,42 @@ def count_before(
     return dict(batches), latest, max(earlier, default=None)
 
 
-def _remove_before(spark: SparkSession, raw: Path, end_us: int, through: int) -> None:
-    """Delete the rows before a time of batches up to ``through``; a merge of the table's files is waited for.
-
-    Files that go whole are not opened, the others are read one at a time.
+def _remove(
+    spark: SparkSession,
+    layout: Home,
+    stream: Stream,
+    gone: Gone,
+    between: Between,
+    goes_whole: Callable[[FileFacts], bool] = lambda _: False,
+) -> None:
+    """Delete rows of raw, of files that go whole without opening them; a merge of its files is waited for.
 
     Raises:
         LeaseHeld: when the merge takes longer than ``tables.MERGE_S``.
     """
+    raw = layout.raw(stream.name)
     with tables.lease(files_of(raw), tables.MERGE_S):
-        files = [file for file in file_facts(raw, ("event_us", "batch")) if _may_go(file, end_us)]
-        whole = [file.path for file in files if _goes_whole(file, end_us, through)]
-        mixed = [file for file in files if file.path not in whole]
-        is_here = all(file.rows <= ROWS_AT_ONCE for file in mixed)
-        if is_here and files:
-            _remove_here(raw, whole, mixed, end_us, through)
-    if not is_here:
-        tables.remove(spark, raw, f"event_us < {end_us} AND batch <= {through}")
+        whole = {file.path for file in file_facts(raw, ("event_us", "batch")) if goes_whole(file)}
+        files = [path for path in files_between(raw, between) if path not in whole]
+        without = rewrite_without(engine_of(spark), raw, files, gone, f"remove rows of {stream.name}")
+        removed = [*without.removed, *(str(path.relative_to(raw)) for path in whole)]
+        if removed:
+            commit_entries(raw, without.entries, removed=removed)
 
 
-def _may_go(file: FileFacts, end_us: int) -> bool:
-    low, _ = file.bounds["event_us"]
-    return low is None or low < end_us
+@dataclass(frozen=True)
+class _Old:
+    """Says which rows are before a time and of batches up to one."""
 
+    end_us: int
+    through: int
+    columns: tuple[str, ...] = ("event_us", "batch")
 
-def _goes_whole(file: FileFacts, end_us: int, through: int) -> bool:
-    (_, newest_us), (_, last) = file.bounds["event_us"], file.bounds["batch"]
-    return newest_us is not None and newest_us < end_us and last is not None and last <= through
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        is_before = pc.less(rows["event_us"], self.end_us)
+        return pc.and_(is_before, pc.less_equal(rows["batch"], self.through))
 
-
-def _remove_here(raw: Path, whole: list[Path], mixed: list[FileFacts], end_us: int, through: int) -> None:
-    known, added, removed = open_table(raw), list[DataFile](), list(whole)
-    columns = arrow_schema(known)
-    for path in (file.path for file in mixed):
-        rows = fitted(parquet.read_table(source(path), partitioning=None), columns)
-        kept = rows.filter(pc.invert(_is_old(rows, end_us, through)))
-        if len(kept) < len(rows):
-            removed.append(path)
-            added += write_arrow(known, raw, kept) if len(kept) else []
-    if removed:
-        commit(known, raw, added, [str(path.relative_to(raw)) for path in removed])
-
-
-def _is_old(rows: pa.Table, end_us: int, through: int) -> pa.ChunkedArray:
-    return pc.and_(pc.less(rows["event_us"], end_us), pc.less_equal(rows["batch"], through))
+    def has_all_of(self, file: FileFacts) -> bool:
+        """Whether all rows of a file are so old, by its statistics."""
+        (_, newest_us), (_, last) = file.bounds["event_us"], file.bounds["batch"]
+        return newest_us is not None and newest_us < self.end_us and last is not None and last <= self.through

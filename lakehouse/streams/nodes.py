@@ -12,13 +12,12 @@ Source: DSMGA-Tree (OLAgg), section 4, over tables instead of a tree; late rows,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -37,25 +36,6 @@ _DECIMALS = 38
 ROWS_AT_ONCE, BYTES_AT_ONCE = 2_000_000, 1024 * 1024 * 1024
 
 
-def nodes_of(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
-    """Return partial nodes of every level and grouping that rows add to, given the newest event time contained.
-
-    Rows need ``event_us``, the grouping keys and the measures; every column of the rollup table but ``batch`` comes
-    back. Rows older than every level are in no node. Cost: one pass, no shuffle; memory: the nodes that one
-    partition touches.
-
-    Raises:
-        OverflowError: when an exact sum needs more than 38 digits.
-    """
-    schema = _node_schema(stream)
-    folder = folder_of(stream, newest_us)
-    rows = rows.select(*needed(stream))
-    if stream.counters:
-        meters = rows.repartition(*stream.grouping_keys) if stream.grouping_keys else rows.repartition(1)
-        rows = meters.sortWithinPartitions(*stream.grouping_keys, "event_us", *stream.counters)
-    return rows.mapInArrow(folder.folding(), schema).where("level > 0")
-
-
 def needed(stream: Stream) -> list[str]:
     """Return the columns of raw that nodes are made of."""
     return list(dict.fromkeys(["event_us", *stream.grouping_keys, *stream.measures]))
@@ -72,17 +52,6 @@ def folder_of(stream: Stream, newest_us: int = 0) -> NodeFolder:
     return NodeFolder(stream, newest_us, to_arrow_schema(_node_schema(stream)))
 
 
-def combined_nodes(nodes: DataFrame, stream: Stream) -> DataFrame:
-    """Return one row per node of partial ones; counters are joined in order of time, parents' from their children.
-
-    Cost: one shuffle, by node, or by series where there are counters; memory: the nodes of one partition.
-    """
-    schema = _node_schema(stream)
-    place = [] if stream.counters else _PLACE
-    together = nodes.select(*schema.names).repartition("grouping", *place, *stream.grouping_keys)
-    return together.mapInArrow(folder_of(stream).wholing(), schema)
-
-
 def _node_schema(stream: Stream) -> StructType:
     return StructType([field for field in rollup_schema(stream) if field.name != "batch"])
 
@@ -94,15 +63,6 @@ class NodeFolder:
     stream: Stream
     newest_us: int
     schema: pa.Schema
-
-    def folding(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Return the function that folds one partition's rows."""
-
-        def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for table in self.folded(pa.Table.from_batches([b]) for b in batches if b.num_rows):
-                yield from table.to_batches()
-
-        return fold
 
     def folded(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Yield the nodes of rows, and how many rows entered at each level; nothing where there are none.
@@ -129,16 +89,6 @@ class NodeFolder:
         if entered is not None:
             yield self.grouped(self.raised(entered))
             yield self.counts(entered)
-
-    def wholing(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Return the function that makes one row per node of one partition's partial nodes."""
-
-        def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            parts = [batch for batch in batches if batch.num_rows]
-            if parts:
-                yield from self.whole(pa.Table.from_batches(parts)).to_batches()
-
-        return fold
 
     def whole(self, nodes: pa.Table) -> pa.Table:
         """Return one row per node; counters are only where one series is one meter."""

@@ -14,29 +14,50 @@ refused. Readers see the table before or after, never between.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import reduce
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
-from lakehouse.declare.columns import sql_type
 from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_timestamp
+from lakehouse.engine import engine_of
+from lakehouse.engine.parts import TableSink, commit_entries, data_files_of, sink_of
+from lakehouse.engine.rewriting import rewrite_without
 from lakehouse.home.backfill import Backfill, new_columns, plan_backfill
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
+from lakehouse.home.lease import files_of
 from lakehouse.home.ledger import read_extent, read_ledger
-from lakehouse.home.rollup_table import Marker, RollupSchema, declared_schema, read_marker, read_rollup_schema
+from lakehouse.home.open_tables import opened
+from lakehouse.home.rollup_table import Marker, RollupSchema, read_marker, read_rollup_schema
+from lakehouse.home.table_commits import arrow_schema
+from lakehouse.home.table_log import files_between
+from lakehouse.home.table_reads import pieces_of, read_between
+from lakehouse.home.tables_place import place_at
 from lakehouse.spark import tables
 from lakehouse.streams import rollup
-from lakehouse.streams.nodes import combined_nodes, nodes_of
+from lakehouse.streams.nodes import folder_of
+from lakehouse.streams.old_nodes import write_old_nodes
+from lakehouse.streams.raw_nodes import Building, RawRows, write_nodes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.engine import Item
 
 ENDLESS_US = 2**62
+_LEVELS_BELOW = -(2**31)
+_PIECE = 500_000
+_FIRSTS = pa.schema({"column": pa.string(), "batch": pa.int64()})
 
 
 class RawIncomplete(Permanent, RuntimeError):
@@ -64,6 +85,22 @@ def check_range(layout: Home, stream: Stream, low: int) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _Replaced:
+    """Says which rows of a rollup are replaced: nodes that start in ``[low, high)``, and the marker if asked."""
+
+    low: int
+    high: int
+    with_marker: bool
+    columns: tuple[str, ...] = ("level", "start_us")
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        starts, level = rows["start_us"], rows["level"]
+        is_in = pc.and_(pc.greater_equal(starts, self.low), pc.less(starts, self.high))
+        is_node = pc.and_(pc.greater(level, 0), is_in)
+        return pc.or_kleene(is_node, pc.equal(level, 0)) if self.with_marker else is_node
+
+
 def rebuild_range(
     spark: SparkSession,
     layout: Home,
@@ -72,19 +109,27 @@ def rebuild_range(
     high: int,
     becomes: Marker | None = None,
 ) -> None:
-    """Replace the nodes of whole top nodes ``[low, high)`` by those of raw rows; ``becomes`` is a new marker."""
-    path = layout.rollup(stream.name)
-    contained = read_marker(layout.rollup(stream.name))
-    rows = _rows(spark, layout, stream, contained.batch).where(f"event_us >= {low} AND event_us < {high}")
+    """Replace the nodes of whole top nodes ``[low, high)`` by those of raw rows; ``becomes`` is a new marker.
+
+    Cost: two Spark jobs: over the files of raw and those of the rollup that have such rows.
+    """
+    path, engine = layout.rollup(stream.name), engine_of(spark)
+    contained = read_marker(path)
     newest = becomes.newest_us if becomes and becomes.newest_us is not None else contained.newest_us
-    replaced = f"level > 0 AND start_us >= {low} AND start_us < {high}"
     if newest is None:
         return
-    nodes = nodes_of(rows, stream, newest).withColumn("batch", F.lit(contained.batch).cast("bigint"))
-    if becomes is not None:
-        mark = rollup.marker_row(spark, becomes.newest_us, becomes.batch)
-        nodes, replaced = nodes.unionByName(mark, allowMissingColumns=True), f"level = 0 OR ({replaced})"
-    tables.replace(spark, path, replaced, nodes)
+    step = f"rebuild nodes of {stream.name}"
+    with tables.lease(files_of(path), tables.MERGE_S):
+        sink = sink_of(path)
+        building = Building(folder_of(stream, newest), sink, contained.batch, with_counts=False)
+        rows = RawRows(0, contained.batch, low, high)
+        replaced = _Replaced(low, high, becomes is not None)
+        files = files_between(path, None if becomes else ("start_us", low, high - 1))
+        entries = [write_nodes(engine, layout.raw(stream.name), [rows], building, step)]
+        without = rewrite_without(engine, path, files, replaced, f"{step}: remove old ones")
+        if becomes is not None:
+            entries.append(sink.write(rollup.marker(becomes.newest_us, becomes.batch)))
+        commit_entries(path, pa.concat_tables([*entries, without.entries]), removed=without.removed)
     crash_point("correction.rollup-replaced")
 
 
@@ -94,33 +139,41 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
     Raises:
         RawIncomplete: when history older than raw cannot be backfilled.
     """
-    path = layout.rollup(stream.name)
+    path, engine = layout.rollup(stream.name), engine_of(spark)
     schema, plan = plan_all(spark, layout, stream)
-    extent = read_extent(layout, stream.name)
+    extent, contained = read_extent(layout, stream.name), read_marker(path)
     last, newest_us = extent.batch, extent.confirmed_us
-    contained = read_marker(layout.rollup(stream.name))
-    rows = _rows(spark, layout, stream, last)
-    mark = rollup.marker_row(spark, newest_us, last)
-    frames = [mark]
+    tables.create_rollup(path, stream)
+    columns = to_arrow_schema(tables.rollup_schema(stream))
+    sink = TableSink(str(path.absolute()), columns, frozenset(tables.ROLLUP_STATISTICS))
+    entries = [sink.write(rollup.marker(newest_us, last))]
     if newest_us is not None:
-        fresh = rows.where(f"event_us >= {plan.from_us} OR batch > {contained.batch}")
-        nodes = nodes_of(fresh if schema else rows, stream, newest_us)
-        frames = [nodes.withColumn("batch", F.lit(last).cast("bigint")), mark]
+        step, folder = f"rebuild {stream.name}", folder_of(stream, newest_us)
+        building = Building(folder, sink, last, with_counts=False)
+        rows = [RawRows(0, last)]
+        if schema:
+            # Rows that came after the nodes are in none of the old ones, whatever their time.
+            after = contained.batch + 1
+            rows = [RawRows(0, contained.batch, plan.from_us), RawRows(after, last)]
+        entries.append(write_nodes(engine, layout.raw(stream.name), rows, building, step))
         if schema and [v.width_us for v in schema.levels] == [v.width_us for v in stream.levels]:
             # Counts by level stay true while the widths of levels are the same.
-            frames.append(_level_counts(tables.read(spark, path)))
-        if schema and plan.sources:
-            old = rollup.kept_nodes(spark, layout, stream, schema)
-            frames.append(_backfilled(old, stream, schema, plan))
-    whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-    tables.replace_rollup(path, stream, whole, plan.schema.properties())
+            entries.append(sink.write(_level_counts(path)))
+        if schema and plan.sources and contained.newest_us is not None:
+            old = replace(building, batch=0)
+            entries.append(write_old_nodes(engine, path, schema, plan, old, contained.newest_us, step))
+    added = data_files_of(pa.concat_tables(entries), path)
+    tables.replace_rollup(path, stream, added, plan.schema.properties())
     crash_point("correction.rollup-replaced")
 
 
-def _level_counts(table: DataFrame) -> DataFrame:
+def _level_counts(path: Path) -> pa.Table:
     """Return one row for each level that rows entered at (``rollup_table.py``)."""
-    counts = table.where("level < 0").groupBy("level", "grouping", "start_us")
-    return counts.agg(F.max("batch").alias("batch"), F.sum("rows").alias("rows"))
+    names = ["level", "grouping", "start_us", "batch", "rows"]
+    kinds = [pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int64()]
+    table = read_between(path, ("level", _LEVELS_BELOW, -1), names)
+    found = table.group_by(names[:3]).aggregate([("batch", "max"), ("rows", "sum")])
+    return found.rename_columns(names).cast(pa.schema(list(zip(names, kinds, strict=True))))
 
 
 def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[RollupSchema | None, Backfill]:
@@ -149,40 +202,6 @@ def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[RollupS
     return schema, plan
 
 
-def _backfilled(nodes: DataFrame, stream: Stream, schema: RollupSchema, plan: Backfill) -> DataFrame:
-    """Return old nodes of times before raw as nodes of today's levels, groupings and measures."""
-    frame = _with_measures(nodes.where(F.col("start_us") < plan.from_us), stream, schema)
-    parts = [frame.where("false")]
-    for level, source_level in plan.sources.items():
-        for grouping, source_grouping in plan.groupings.items():
-            part = frame.where(f"level = {source_level} AND grouping = {source_grouping}")
-            width = stream.levels[level - 1].width_us
-            start = F.col("start_us") - F.pmod(F.col("start_us"), F.lit(width))
-            part = part.withColumn("level", F.lit(level)).withColumn("grouping", F.lit(grouping))
-            part = part.withColumn("start_us", start)
-            parts.append(rollup.over_keys(part, stream, stream.groupings[grouping]))
-    whole = combined_nodes(reduce(DataFrame.unionByName, parts), stream)
-    return whole.withColumn("batch", F.lit(0).cast("bigint"))
-
-
-def _with_measures(old: DataFrame, stream: Stream, schema: RollupSchema) -> DataFrame:
-    """Add the columns of measures and keys that are new, without values."""
-    now, columns = declared_schema(stream).measures, tables.rollup_schema(stream)
-    for column in columns:
-        measure = column.name.rpartition("__")[0]
-        if column.name not in old.columns or (measure and schema.measures.get(measure) != now[measure]):
-            empty = F.lit(0 if column.name.endswith("__n") else None)
-            old = old.withColumn(column.name, empty.cast(column.dataType))
-    return old.select(*columns.names)
-
-
-def _rows(spark: SparkSession, layout: Home, stream: Stream, through: int) -> DataFrame:
-    """Return raw rows of finished batches; a column that none of them has yet is there without values."""
-    raw = tables.read(spark, layout.raw(stream.name)).where(f"batch <= {through}")
-    missing = {name: column for name, column in stream.all_columns.items() if name not in raw.columns}
-    return raw.withColumns({name: F.lit(None).cast(sql_type(column)) for name, column in missing.items()})
-
-
 def _later(spark: SparkSession, layout: Home, stream: Stream, names: Sequence[str]) -> dict[str, int]:
     """Return since when each of these columns is in raw; nothing for one that the first rows have.
 
@@ -192,15 +211,30 @@ def _later(spark: SparkSession, layout: Home, stream: Stream, names: Sequence[st
     if not names:
         return {}
     entries = read_ledger(layout, stream.name)
-    rows = _rows(spark, layout, stream, 2**62)
-    firsts = rows.agg(
-        F.min("batch"), *(F.min(F.when(F.col(name).isNotNull(), F.col("batch"))) for name in names)
-    )
-    first_batch, *found = firsts.collect()[0]
+    raw = layout.raw(stream.name)
+    with opened(raw) as known:
+        there = arrow_schema(known)
+    columns = pa.schema([field for field in there if field.name in (*names, "batch")])
+    items = pa.table({"path": [str(path.absolute()) for path in files_between(raw, None)]})
+    step = f"look for columns of {stream.name}"
+    firsts = engine_of(spark).map(items, partial(_first_batches, columns=columns), _FIRSTS, step)
+    found = firsts.group_by("column").aggregate([("batch", "min")]).to_pylist()
+    first_of = {row["column"]: row["batch_min"] for row in found}
+    first_batch = first_of.get("batch")
     later = {}
-    for name, first in zip(names, found, strict=True):
+    for name in names:
+        first = first_of.get(name)
         times = [entry.max_event_us for entry in entries if first is None or entry.batch < first]
         last = max((time for time in times if time is not None), default=None)
         if last is not None and first != first_batch:
             later[name] = last + 1
     return later
+
+
+def _first_batches(item: Item, columns: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the first batch in a file that has a value of each column."""
+    for rows in pieces_of(place_at(item["path"]), columns, _PIECE):
+        firsts = {name: pc.min(rows["batch"].filter(pc.is_valid(rows[name]))) for name in columns.names}
+        yield pa.table(
+            {"column": list(firsts), "batch": [first.as_py() for first in firsts.values()]}, _FIRSTS
+        )

@@ -6,91 +6,57 @@ finished batches can be named, and only where all raw rows are kept: else nodes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
-from lakehouse.declare.columns import sql_type
 from lakehouse.declare.landing import name_in_landing
-from lakehouse.declare.problems import Permanent
 from lakehouse.declare.store_address import is_remote
-from lakehouse.declare.stream import Source, Stream
+from lakehouse.declare.stream import Stream
+from lakehouse.engine import engine_of
 from lakehouse.home.corrections import RETRACT, Correction, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.spark import tables
 from lakehouse.streams import corrections, rollup
 from lakehouse.streams.rebuild import check_range, widened
 from lakehouse.streams.sources.manifest import Repeat
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import SCHEME
+from lakehouse.streams.wrong_rows import RetractRefused as RetractRefused
+from lakehouse.streams.wrong_rows import Wrong as Wrong
+from lakehouse.streams.wrong_rows import count_wrong
 
 
-class RetractRefused(Permanent, RuntimeError):
-    """The rows cannot be taken back out as asked."""
+def _as_raw_has(stream: Stream, wrong: Wrong) -> Wrong:
+    """Return the rows with their file by the name that raw knows it by.
 
+    It is given by path, URL or name; a partition of a topic, kafka:<topic>/<partition>, is no path.
 
-@dataclass(frozen=True)
-class Wrong:
-    """Which rows are wrong: all that is given must hold; ``where`` gives values of stored columns as text."""
-
-    file: str | None = None
-    where: Mapping[str, str] = field(default_factory=dict)
-    from_us: int | None = None
-    to_us: int | None = None
-
-    def condition(self, stream: Stream) -> str:
-        """Return the rows as SQL over raw.
-
-        Raises:
-            RetractRefused: when a column is not the stream's, or nothing is named.
-        """
-        parts = list(self._parts(stream))
-        if not (self.file or self.where):
-            raise RetractRefused(f"stream {stream.name}: name the rows by a file or by values of columns")
-        return " AND ".join(parts)
-
-    def _parts(self, stream: Stream) -> Iterator[str]:
-        if self.file is not None:
-            yield of_file(self._name(stream.source, self.file))
-        for name, value in self.where.items():
-            if name not in stream.all_columns:
-                known = ", ".join(stream.all_columns)
-                raise RetractRefused(f"stream {stream.name}: no column {name!r}; there are {known}")
-            yield f"`{name}` <=> CAST({_quoted(value)} AS {sql_type(stream.all_columns[name])})"
-        if self.from_us is not None:
-            yield f"event_us >= {self.from_us}"
-        if self.to_us is not None:
-            yield f"event_us < {self.to_us}"
-
-    @staticmethod
-    def _name(source: Source, file: str) -> str:
-        """Return the name by which raw knows a file that is given by path, URL or name.
-
-        A partition of a topic, kafka:<topic>/<partition>, is no path.
-        """
-        if file.startswith(SCHEME) or is_remote(file):
-            return name_in_landing(source.path, file)
-        path = str(Path(file).expanduser().absolute())
-        name = name_in_landing(source.path, path)
-        return file if name == path and not file.startswith(("/", "~")) else name
-
-
-def of_file(name: str) -> str:
-    """Return the condition of the rows of a file, by its name below the landing folder."""
-    return f"source_file = {_quoted(name)}"
+    Raises:
+        RetractRefused: when nothing is named.
+    """
+    file, landing = wrong.file, stream.source.path
+    if not (file or wrong.where):
+        raise RetractRefused(f"stream {stream.name}: name the rows by a file or by values of columns")
+    if file is None:
+        return wrong
+    if file.startswith(SCHEME) or is_remote(file):
+        return replace(wrong, file=name_in_landing(landing, file))
+    path = str(Path(file).expanduser().absolute())
+    name = name_in_landing(landing, path)
+    return wrong if name == path and not file.startswith(("/", "~")) else replace(wrong, file=name)
 
 
 def is_retracted(layout: Home, stream: str, repeat: Repeat) -> bool:
     """Whether all rows of the file that was read have been retracted since."""
     return any(
-        each.kind == RETRACT and each.condition == of_file(repeat.read_as) and each.through >= repeat.batch
+        each.kind == RETRACT
+        and each.condition == Wrong(repeat.read_as).recorded()
+        and each.through >= repeat.batch
         for each in read_corrections(layout, stream)
     )
 
@@ -105,25 +71,28 @@ def retract(
         RawIncomplete: when raw rows of the time asked for are gone.
         RollupOutdated: when the rollup is not what the stream declares now.
     """
-    condition = wrong.condition(stream)
-    check_range(layout, stream, KEPT_FOREVER_US if wrong.from_us is None else wrong.from_us)
+    named = _as_raw_has(stream, wrong)
     through = _finished(layout, stream)
+    rows = named.rows_of(stream, through)
+    check_range(layout, stream, KEPT_FOREVER_US if wrong.from_us is None else wrong.from_us)
     rollup.append_new(spark, layout, stream)
-    rows = tables.read(spark, layout.raw(stream.name)).where(f"({condition}) AND batch <= {through}")
-    low, high = rows.agg(F.min("event_us"), F.max("event_us")).collect()[0]
+    found = count_wrong(engine_of(spark), layout.raw(stream.name), rows, f"count wrong rows of {stream.name}")
+    low = min((each["low_us"] for each in found), default=None)
+    high = max((each["high_us"] for each in found), default=None)
     if low is not None:
         check_range(layout, stream, widened(stream, low, None)[0])
-    batches = corrections.per_batch(rows) if low is not None else {}
-    figures = {
-        "rows": sum(batches.values()),
+    batches = {each["batch"]: each["rows"] for each in found}
+    rows_gone = sum(batches.values())
+    figures: dict[str, Any] = {
+        "rows": rows_gone,
         "batches": len(batches),
         "from_us": low,
         "to_us": high and high + 1,
     }
-    if batches and not dry_run:
+    if low is not None and high is not None and not dry_run:
         asked = Correction(
-            *(0, RETRACT, False, by, why, condition, condition, low, high + 1, through),
-            *(figures["rows"], batches, datetime.now(UTC)),
+            *(0, RETRACT, False, by, why, str(named), named.recorded(), low, high + 1, through),
+            *(rows_gone, batches, datetime.now(UTC)),
         )
         begun = corrections.begin(layout, stream, asked)
         corrections.carry_out(spark, layout, stream, begun)
@@ -140,7 +109,3 @@ def _finished(layout: Home, stream: Stream) -> int:
             "`tidemark run` first"
         )
     return last
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -10,15 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from lakehouse.declare.problems import Permanent
@@ -44,6 +42,7 @@ from lakehouse.spark import tables
 from lakehouse.spark.tables import rollup_schema
 from lakehouse.streams.fold import fold
 from lakehouse.streams.nodes import folder_of
+from lakehouse.streams.old_nodes import NODES
 from lakehouse.streams.raw_nodes import Building, RawRows, write_nodes
 
 log = logging.getLogger(__name__)
@@ -51,8 +50,6 @@ log = logging.getLogger(__name__)
 VALUES_AT_ONCE = 30_000_000
 # Nodes are counted in at most this many equal parts of their time, to be folded part by part.
 _COUNTED = 100_000
-# Rows that are not markers.
-_NODES = ("level", 1, None)
 _MARKER = pa.schema(
     {
         "level": pa.int32(),
@@ -113,42 +110,20 @@ def folded_nodes(layout: Home, stream: Stream, horizons: Sequence[int]) -> Itera
 
 def _times(table: Path, stream: Stream, most: int) -> list[Between]:
     """Divide the starts of nodes into ranges of about this many nodes; a counter's node stays with its parents."""
-    ((first, last),) = bounds(table, ["start_us"], _NODES)
+    ((first, last),) = bounds(table, ["start_us"], NODES)
     if first is None or last is None:
         return []
-    if most_rows(table, _NODES) <= most:
+    if most_rows(table, NODES) <= most:
         return [("start_us", first, last)]
     width = stream.levels[-1 if stream.counters else 0].width_us
     width *= -(-(last - first + 1) // (width * _COUNTED))
     counts = np.zeros(last // width - first // width + 1, np.int64)
-    for part in read_parts(table, ["start_us"], _NODES):
+    for part in read_parts(table, ["start_us"], NODES):
         place = np.asarray(part["start_us"]) // width - first // width
         counts += np.bincount(place, minlength=len(counts))
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // most)) + 1
     edges = [(first // width + cut) * width for cut in (0, *cuts.tolist(), len(counts))]
     return [("start_us", low, high - 1) for low, high in pairwise(edges)]
-
-
-def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> DataFrame:
-    """Return partial nodes at or above their level's horizon, with the levels that the table was built for."""
-    table = tables.read(spark, layout.rollup(stream.name)).where("level > 0")
-    contained = read_marker(layout.rollup(stream.name))
-    if contained.newest_us is None:
-        return table.where("false")
-    kept = reduce(
-        lambda condition, pair: condition | ((F.col("level") == pair[0]) & (F.col("start_us") >= pair[1])),
-        enumerate(schema.horizons(contained.newest_us), start=1),
-        F.lit(False),
-    )
-    return table.where(kept)
-
-
-def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> DataFrame:
-    """Return nodes with the keys that a grouping leaves out set to null."""
-    left_out = [key for key in stream.grouping_keys if key not in grouping]
-    # A grouping over several meters has no counter.
-    left_out += stream.counter_columns if left_out else ()
-    return nodes.withColumns({key: F.lit(None).cast(nodes.schema[key].dataType) for key in left_out})
 
 
 def totals(nodes: pa.Table, stream: Stream) -> pa.Table:
@@ -169,12 +144,6 @@ def compact(layout: Home, stream: Stream) -> dict[str, int]:
     folded = fold(path, folder_of(stream), schema.horizons(contained.newest_us))
     crash_point("maintain.compacted")
     return folded
-
-
-def marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int = 0) -> DataFrame:
-    """Return the row that says what a table contains: batches up to this one, the newest time confirmed, rows added."""
-    # From Arrow, so that Spark starts no Python worker for one row.
-    return spark.createDataFrame(marker(newest_us, batch, rows))
 
 
 def marker(newest_us: int | None, batch: int, rows: int = 0) -> pa.Table:

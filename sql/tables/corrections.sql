@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     by STRING COMMENT 'who asked for it',
     why STRING COMMENT 'why, in their words',
     what STRING COMMENT 'what it is about, for people',
-    condition STRING COMMENT 'which raw rows go, as SQL; empty for none',
+    condition STRING COMMENT 'which raw rows go: of retention as SQL, of retract as JSON (file, where, from_us, to_us); empty for none',
     from_us BIGINT COMMENT 'earliest event time it is about; null for no limit',
     to_us BIGINT COMMENT 'first event time after it; null for no limit',
     through BIGINT COMMENT 'last ingest batch it is about',

@@ -135,7 +135,7 @@ def test_where_a_database_keeps_the_leases_neither_a_job_nor_the_database_that_d
 
         # A rebuild pauses between question and commit: a successor seals the table, and the lease is lost.
         table, stream = settings.layout.rollup("readings"), settings.stream("readings")
-        rows, held = tables.read(spark, table).where("level < -99"), place.place_of(table)
+        held = place.place_of(table)
 
         def asked_then_sealed(path: Path) -> None:
             require_leases(path)
@@ -147,10 +147,10 @@ def test_where_a_database_keeps_the_leases_neither_a_job_nor_the_database_that_d
 
         with pytest.MonkeyPatch.context() as patched, pytest.raises(LeaseLost), tables.lease(table):
             patched.setattr(table_replacement, "require_leases", asked_then_sealed)
-            tables.replace_rollup(table, stream, rows, {})
+            tables.replace_rollup(table, stream, [], {})
         assert len(table_commits.open_table(table).to_pyarrow_table()) > 0
         with tables.lease(table):
-            tables.replace_rollup(table, stream, rows, {})
+            tables.replace_rollup(table, stream, [], {})
         assert len(table_commits.open_table(table).to_pyarrow_table()) == 0
     finally:
         PASSING.clear()

@@ -108,8 +108,8 @@ class Table:
                 "count": [value for _, _, value in readings],
             }
         ).sort_by("event_us")
-        made = folder_of(self.stream, self.newest).folding()(rows.to_batches())
-        found = [row | {"batch": self.batch} for batch in made for row in batch.to_pylist()]
+        made = folder_of(self.stream, self.newest).folded([rows])
+        found = [row | {"batch": self.batch} for part in made for row in part.to_pylist()]
         self.partial += [row for row in found if row["level"] > 0]
         mark = {
             "level": 0,

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,10 +17,10 @@ from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AskError
 from lakehouse.serving.status import status
-from lakehouse.streams import corrections
 from lakehouse.streams.checks import measure, open_tables
 from lakehouse.streams.rollup_checks import measure_rollup
 from lakehouse.streams.sources.manifest import Manifest
+from tests.engine.jobs import jobs_of
 from tests.folded import folded, rows_of
 from tests.readings import declared
 from tests.readings_lake import Lake
@@ -85,8 +85,7 @@ def test_old_raw_rows_go_in_whole_top_nodes_and_everything_still_balances(
     begun.write_text(Manifest(3, "files").to_json())
     assert maintain.run(stream.settings, spark, "readings")["raw_dropped"] == 0
     begun.unlink()
-    # Of small files Spark is asked for nothing.
-    dropped = maintain.run(stream.settings, cast("SparkSession", None), "readings")["raw_dropped"]
+    dropped = maintain.run(stream.settings, spark, "readings")["raw_dropped"]
     cut = T0 + 1799 - 10 * MINUTE - (T0 + 1799) % MINUTE
 
     assert {row[0] for row in stream.rows("raw", "event_us")} == {
@@ -99,13 +98,10 @@ def test_old_raw_rows_go_in_whole_top_nodes_and_everything_still_balances(
 
 
 def test_a_row_later_than_raw_is_kept_counts_in_the_nodes_and_leaves_raw_again(
-    spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+    spark: SparkSession, on_spark: SparkSession, lakehouse_of: Callable[[str], Settings]
 ) -> None:
     stream = forgetful(spark, lakehouse_of)
-    with pytest.MonkeyPatch.context() as patch:
-        # As if the file had many rows: those that go are Spark's.
-        patch.setattr(corrections, "ROWS_AT_ONCE", 0)
-        maintain.run(stream.settings, spark, "readings")
+    assert jobs_of(on_spark, lambda: maintain.run(stream.settings, on_spark, "readings")) == 1
     take_in(stream, "late.ndjson", [reading(3)])
 
     with_late = nodes(stream)

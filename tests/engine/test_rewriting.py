@@ -1,0 +1,50 @@
+"""Files written again without some of their rows: nothing else changes, and what has no such row stays as it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.engine import engine_of
+from lakehouse.engine.parts import commit_entries, sink_of
+from lakehouse.engine.rewriting import rewrite_without
+from lakehouse.home.table_commits import create_table
+from lakehouse.home.table_log import files_between, read_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Even:
+    """Says that even numbers go."""
+
+    columns: tuple[str, ...] = ("n",)
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        return pc.equal(pc.bit_wise_and(rows["n"], 1), 0)
+
+
+def test_rows_go_and_files_without_them_stay(tmp_path: Path, session: SparkSession) -> None:
+    table = tmp_path / "numbers"
+    fields = [{"name": n, "type": "long", "nullable": True, "metadata": {}} for n in ("n", "other")]
+    create_table(table, json.dumps({"type": "struct", "fields": fields}))
+    odd, even, both = ([1, 3, None], [2, 4], [5, 6, 7])
+    for numbers in (odd, even, both):
+        rows = pa.table({"n": pa.array(numbers, pa.int64()), "other": pa.array(numbers, pa.int64())})
+        commit_entries(table, sink_of(table).write(rows))
+    before = {path.name for path in files_between(table, None)}
+
+    found = rewrite_without(engine_of(session), table, files_between(table, None), Even(), "remove numbers")
+
+    assert (len(found.removed), found.entries["rows"].to_pylist()) == (2, [2])
+    commit_entries(table, found.entries, removed=found.removed)
+    assert sorted(row["n"] or 0 for row in read_rows(table)) == [0, 1, 3, 5, 7]
+    assert all(row["n"] == row["other"] for row in read_rows(table))
+    after = {path.name for path in files_between(table, None)}
+    assert (len(after & before), len(after)) == (1, 2)
