@@ -123,6 +123,11 @@ def sink_of(table: Path, more: pa.Schema | None = None) -> TableSink:
     return sink
 
 
+def file_items(paths: Iterable[Path]) -> pa.Table:
+    """Return files as items of an engine, whose ``path`` is an address for ``place_at``."""
+    return pa.table({"path": pa.array([str(path.absolute()) for path in paths], pa.string())})
+
+
 def is_committed(table: Path, writer: str, number: int) -> bool:
     """Whether a writer has committed this number or a later one: what its tasks would do is done."""
     with opened(table) as known:

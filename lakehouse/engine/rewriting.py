@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.engine.parts import ENTRIES, TableSink, sink_of
+from lakehouse.engine.parts import ENTRIES, TableSink, file_items, sink_of
 from lakehouse.home.table_reads import pieces_of
 from lakehouse.home.tables_place import place_at
 
@@ -49,9 +49,8 @@ def rewrite_without(engine: Engine, table: Path, files: Sequence[Path], gone: Go
     such a row; memory of a task: a row group of a file.
     """
     sink = sink_of(table)
-    paths = [str(path.absolute()) for path in files]
     kernel = partial(_without, sink=sink, gone=gone)
-    found = engine.map(pa.table({"path": pa.array(paths, pa.string())}), kernel, _REPLACED, step)
+    found = engine.map(file_items(files), kernel, _REPLACED, step)
     root = table.absolute()
     removed = [str(place_at(path).relative_to(root)) for path in found["replaced"].to_pylist()]
     return Rewritten(found.filter(pc.is_valid(found["path"])).drop_columns(["replaced"]), removed)

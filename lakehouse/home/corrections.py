@@ -24,8 +24,8 @@ class Correction:
     """One correction; ``from_us`` and ``to_us`` bound the times it is about, None where nothing does.
 
     ``condition`` names the raw rows that go among those of batches up to ``through``, as ``wrong_rows.py`` records
-    them; ``batches`` says how many of each batch. Where raw rows are dropped, identities of the definition ``identity`` are remembered from
-    ``known_from_us`` on, None for all of them.
+    them; ``batches`` says how many of each batch. Where raw rows are dropped, identities of the definition ``identity``
+    are remembered from ``known_from_us`` on, None for all of them.
     """
 
     number: int

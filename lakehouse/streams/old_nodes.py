@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.engine.parts import ENTRIES
+from lakehouse.engine.parts import ENTRIES, file_items
 from lakehouse.home.open_tables import opened
 from lakehouse.home.rollup_table import declared_schema
 from lakehouse.home.table_commits import arrow_schema, fitted
@@ -116,10 +116,9 @@ def write_old_nodes(
     """
     with opened(table) as known:
         columns = arrow_schema(known)
-    paths = [str(path.absolute()) for path in files_between(table, NODES)]
     buckets = 1 + most_rows(table, NODES) * len(plan.sources) // ROWS_A_TASK
     old = OldNodes(schema, columns, plan, building, newest_us, buckets)
-    items = pa.table({"path": pa.array(paths, pa.string())})
+    items = file_items(files_between(table, NODES))
     rows_schema = building.folder.schema.append(_BUCKET)
     return engine.by_key(
         *(items, partial(_moved, old=old), rows_schema, _BUCKET.name),

@@ -29,7 +29,7 @@ from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.engine import engine_of
-from lakehouse.engine.parts import TableSink, commit_entries, data_files_of, sink_of
+from lakehouse.engine.parts import TableSink, commit_entries, data_files_of, file_items, sink_of
 from lakehouse.engine.rewriting import rewrite_without
 from lakehouse.home.backfill import Backfill, new_columns, plan_backfill
 from lakehouse.home.corrections import raw_from, read_corrections
@@ -215,7 +215,7 @@ def _later(spark: SparkSession, layout: Home, stream: Stream, names: Sequence[st
     with opened(raw) as known:
         there = arrow_schema(known)
     columns = pa.schema([field for field in there if field.name in (*names, "batch")])
-    items = pa.table({"path": [str(path.absolute()) for path in files_between(raw, None)]})
+    items = file_items(files_between(raw, None))
     step = f"look for columns of {stream.name}"
     firsts = engine_of(spark).map(items, partial(_first_batches, columns=columns), _FIRSTS, step)
     found = firsts.group_by("column").aggregate([("batch", "min")]).to_pylist()

@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.problems import Permanent
+from lakehouse.engine.parts import file_items
 from lakehouse.home.open_tables import opened
 from lakehouse.home.table_commits import arrow_schema
 from lakehouse.home.table_log import files_between
@@ -133,8 +134,7 @@ def count_wrong(engine: Engine, raw: Path, wrong: WrongRows, step: str) -> list[
     with opened(raw) as known:
         columns = pa.schema([each for each in arrow_schema(known) if each.name in wrong.columns])
     files = files_between(raw, ("event_us", wrong.from_us, wrong.to_us))
-    items = pa.table({"path": pa.array([str(path.absolute()) for path in files], pa.string())})
-    counted = engine.map(items, partial(_counted, wrong=wrong, columns=columns), _FIGURES, step)
+    counted = engine.map(file_items(files), partial(_counted, wrong=wrong, columns=columns), _FIGURES, step)
     combine = [("rows", "sum"), ("low_us", "min"), ("high_us", "max")]
     found = counted.group_by("batch").aggregate(combine).rename_columns(_FIGURES.names)
     rows: list[dict[str, int]] = found.to_pylist()

@@ -32,7 +32,9 @@ class Even:
 
 def test_rows_go_and_files_without_them_stay(tmp_path: Path, session: SparkSession) -> None:
     table = tmp_path / "numbers"
-    fields = [{"name": n, "type": "long", "nullable": True, "metadata": {}} for n in ("n", "other")]
+    fields: list[dict[str, object]] = [
+        {"name": n, "type": "long", "nullable": True, "metadata": {}} for n in ("n", "other")
+    ]
     create_table(table, json.dumps({"type": "struct", "fields": fields}))
     odd, even, both = ([1, 3, None], [2, 4], [5, 6, 7])
     for numbers in (odd, even, both):
