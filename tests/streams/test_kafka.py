@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from jobs import accept_loss, requeue
 from jobs.outcome import recorded
+from lakehouse.cli.app import call
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.outcomes import last_outcome
 from lakehouse.home.set_aside import read_set_aside
@@ -409,11 +410,19 @@ def test_a_topic_made_anew_is_refused_with_what_to_do(kafka: Broker, lake: Make)
     assert len(stream.rows("raw", "event_us")) == 1
 
 
-def test_a_topic_that_is_not_there_is_told(kafka: Broker, lake: Make) -> None:
+def test_a_topic_that_is_not_there_is_in_status_and_doctor_with_its_broker(
+    kafka: Broker, lake: Make, capfd: pytest.CaptureFixture[str]
+) -> None:
+    kafka.create("elsewhere", 1)
     stream = lake("nowhere")
 
-    with pytest.raises(BrokerFailed, match="topic nowhere: UnknownTopicOrPartitionException"):
-        stream.ingest()
+    with pytest.raises(BrokerFailed, match=r"has no topic nowhere; it has .*elsewhere"):
+        recorded("ingest", stream.settings, "readings", stream.ingest)
+
+    sentence = f"Kafka at {kafka.servers} has no topic nowhere"
+    config = ("--config", str(stream.settings.config))
+    assert (call([*config, "status"]), sentence in capfd.readouterr().out) == (0, True)
+    assert (call([*config, "doctor"]), sentence in capfd.readouterr().out) == (1, True)
 
 
 SECURE = f"""

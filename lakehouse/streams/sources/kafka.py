@@ -21,6 +21,9 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _READING = {"isolation.level": "read_committed"}
 # Where no broker answers, a quarter of a minute is enough to know.
 _ASKING = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000"}
+_NO_TOPIC = "UnknownTopicOrPartitionException"
+# Of the topics that a broker has instead, so many are named.
+_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,20 @@ class Broker:
         asked = self._asked(lambda: self._admin.describeTopics(topics)).topicNameValues()
         found = []
         for topic in self._source.topics:
-            told = self._asked(lambda topic=topic: asked.get(topic).get(), f"topic {topic}")  # type: ignore[misc]
+            try:
+                told = self._asked(lambda topic=topic: asked.get(topic).get(), f"topic {topic}")  # type: ignore[misc]
+            except BrokerFailed as failure:
+                raise BrokerFailed(self._no_topic(topic)) if _NO_TOPIC in str(failure) else failure from None
             found += [((topic, part.partition()), told.topicId().toString()) for part in told.partitions()]
         return found
+
+    def _no_topic(self, topic: str) -> str:
+        """Return the sentence on a topic that is not there, with those that are."""
+        names = sorted(map(str, self._asked(lambda: self._admin.listTopics().names().get())))
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        has = f"it has {', '.join(names[:_NAMED])}{more}" if names else "it has none that this user may see"
+        servers = ", ".join(self._source.servers)
+        return f"Kafka at {servers} has no topic {topic}; {has}. Make the topic, or mend source.topics"
 
     def _offsets(
         self, places: Sequence[Partition] | Mapping[Partition, str], spec: Any
