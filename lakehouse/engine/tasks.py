@@ -18,7 +18,8 @@ from lakehouse.engine.faults import noted, sent
 if TYPE_CHECKING:
     from lakehouse.engine.contract import Kernel, KeyedKernel
 
-ERROR = "_error"
+# No column of a stream has "__" in its name.
+ERROR = "kernel__error"
 
 
 @dataclass(frozen=True)
