@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.declare.stream import Stream
@@ -24,20 +24,17 @@ from lakehouse.home.ledger import read_extent
 from lakehouse.home.table_log import read_columns
 from lakehouse.spark import tables
 from lakehouse.streams.quarantine import requeued_lines
-from lakehouse.streams.sources.fields import with_fields
-from lakehouse.streams.sources.lines import read_lines
-from lakehouse.streams.sources.manifest import Manifest
+from lakehouse.streams.sources.manifest import Manifest, layouts_of
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import messages_beside, read_few, read_messages
 from lakehouse.streams.sources.numbered import LineSet, NumberedLines
-from lakehouse.streams.sources.rows import ahead_verdict, typed_rows
-from lakehouse.streams.sources.verdicts import CLOCK
+from lakehouse.streams.sources.parser import Parser
+from lakehouse.streams.sources.typed_rows import rows_of_files, rows_of_lines
 
 ORIGIN = ["source_file", "source_line", "source_item"]
 # What it takes to put rows in order.
 PLACES = ("arrival_us", *ORIGIN)
 REJECTED = ["reason", "detail", "record", *ORIGIN, "message"]
-_SAID = ("record", "message")
 _PROGRESS = ("batch", "newest_us", "confirmed_us", "reached_us")
 Key = npt.NDArray[Any]
 
@@ -108,42 +105,40 @@ class BatchRecords:
 
     @cached_property
     def lines(self) -> NumberedLines:
-        """The numbered lines of the batch."""
+        """The numbered lines of a batch that is not of files."""
         spark, stream = self.tables.spark, self.stream
         if self.manifest.kind == "requeue":
             return requeued_lines(spark, self.tables.layout, stream, self.store, self.manifest)
-        if self.manifest.kind == "kafka":
-            read = read_few if self.one_by_one else read_messages
-            return read(spark, self.manifest.ranges, stream.source)
-        return read_lines(spark, self.manifest.files, stream)
+        read = read_few if self.one_by_one else read_messages
+        return read(spark, self.manifest.ranges, stream.source)
+
+    @cached_property
+    def parser(self) -> Parser:
+        """What makes rows of the records; where rows are compared, they have the bytes that were judged."""
+        is_of_files = self.manifest.kind == "files"
+        layouts = layouts_of(self.manifest.files) if is_of_files else self.lines.layouts
+        return Parser.of(self.stream, layouts, keeps_records=bool(self.stream.identity))
 
     @property
     def rows(self) -> DataFrame:
         """Every row of the batch, typed, with its reason for rejection."""
-        frame, stream = self.lines.frame, self.stream
-        rows = typed_rows(with_fields(frame, stream, self.lines.layouts), stream)
-        if self.manifest.kind != "requeue":
-            return rows
-        wanted = frame.select(
-            *ORIGIN[:2], "items", "listed_us", *(F.col(name).alias(f"of_{name}") for name in _SAID)
-        )
-        taken = rows.join(wanted, ORIGIN[:2]).where(F.array_contains("items", F.col("source_item")))
-        return _listed_when_they_came(taken, stream).select(*rows.columns)
+        if self.manifest.kind == "files":
+            return rows_of_files(self.tables.spark, self.manifest.files, self.parser)
+        return rows_of_lines(self.lines.frame, self.parser)
 
     def rejected_beside(self, accepted: Mapping[str, LineSet]) -> DataFrame:
         """The records of the batch that are refused, with their reasons, when lines with ``accepted`` rows are known.
 
         Only the other lines are parsed again; where a line may hold several rows, all are.
         """
-        stream, manifest = self.stream, self.manifest
-        if stream.source.has_items:
+        manifest = self.manifest
+        if self.stream.source.has_items:
             return self.rejected
-        if manifest.kind == "kafka":
-            others = self.tables.spark.createDataFrame(messages_beside(manifest.ranges, accepted))
-            frame = self.lines.frame.join(F.broadcast(others), ORIGIN[:2], "left_semi")
-        else:
-            frame = read_lines(self.tables.spark, manifest.files, stream, accepted).frame
-        return _rejected_of(typed_rows(with_fields(frame, stream, self.lines.layouts), stream))
+        if manifest.kind == "files":
+            return _rejected_of(rows_of_files(self.tables.spark, manifest.files, self.parser, accepted))
+        others = self.tables.spark.createDataFrame(messages_beside(manifest.ranges, accepted))
+        frame = self.lines.frame.join(F.broadcast(others), ORIGIN[:2], "left_semi")
+        return _rejected_of(rows_of_lines(frame, self.parser))
 
     @property
     def rejected(self) -> DataFrame:
@@ -157,25 +152,8 @@ class BatchRecords:
         return is_read and not self.stream.identity
 
 
-def _listed_when_they_came(taken: DataFrame, stream: Stream) -> DataFrame:
-    """Judge the clock of requeued rows as of ``listed_us``, when they first came; they have no other fault."""
-    clock = ahead_verdict(stream, F.col("listed_us"))
-    judged = taken.withColumn("clock", F.when(F.col("reason").isNull(), clock))
-    found = {"reason": F.lit(CLOCK), "detail": F.expr(f"substr(clock, {len(CLOCK) + 3})")}
-    found |= {name: F.col(f"of_{name}") for name in _SAID}
-    return judged.withColumns(
-        {
-            name: F.when(F.col("clock").isNotNull(), value).otherwise(F.col(name))
-            for name, value in found.items()
-        }
-    )
-
-
 def _rejected_of(rows: DataFrame) -> DataFrame:
-    # Spark pushes no filter below an observation. Pushed down, this filter would parse the record again for each
-    # field that the verdict mentions: ten times the work of reading the batch.
-    judged = rows.observe(Observation(), F.count(F.lit(1)).alias("rows"))
-    return judged.where(F.col("reason").isNotNull()).select(*REJECTED)
+    return rows.where(F.col("reason").isNotNull()).select(*REJECTED)
 
 
 def processing_order(rows: pa.Table, *first: Key) -> npt.NDArray[np.intp]:

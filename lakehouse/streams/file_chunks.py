@@ -1,4 +1,4 @@
-"""The files of a batch, read on the driver chunk by chunk: rows of plain lines in Arrow, and the other lines.
+"""The files of a batch, read on the driver chunk by chunk: their rows, and the rejected ones.
 
 Chunks are held in memory up to ``HELD_BYTES`` of rows; those behind are spilled to a temporary file without a name,
 which is mapped when they are read. Files are read side by side.
@@ -15,23 +15,29 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Stream
-from lakehouse.streams.sources.lines import NUMBERED, records_of
+from lakehouse.streams.sources.lines import records_of
 from lakehouse.streams.sources.manifest import LandedFile, layouts_of
-from lakehouse.streams.sources.numbered import LINE_SCHEMA
-from lakehouse.streams.sources.parquet_rows import fault_of, kinds_of, numbered_rows, reader_of, row_name
-from lakehouse.streams.sources.plain_lines import PlainLines, read_plain, read_plain_rows
+from lakehouse.streams.sources.numbered import faulty_line, located_lines
+from lakehouse.streams.sources.parquet_rows import fault_of, numbered_rows, parsed_values
+from lakehouse.streams.sources.parser import Parser
 
 # Those of 128 MB of usual lines, six times their bytes, and the lines, where compared; of fewer where one is many rows.
 HELD_BYTES = 896 * 1024 * 1024
-# Lines that are not plain are read one by one, or by one core of Spark; with more of them Spark should read all lines.
-OTHER_BYTES = 4 * 1024 * 1024
+# Of rejected records, which are held as they are.
+REJECTED_BYTES = 64 * 1024 * 1024
+REJECTED = pa.schema(
+    {
+        **dict.fromkeys(("reason", "detail"), pa.string()),
+        "record": pa.binary(),
+        **{"source_file": pa.string(), "source_line": pa.int64(), "source_item": pa.int32()},
+    }
+)
+_OF_REJECTED = ("reason", "detail", "record", "message")
 # The function that returns a table: one in memory, or one that it reads back.
 Kept = Callable[[], pa.Table]
 _Keep = Callable[[pa.Table], Kept]
@@ -41,23 +47,20 @@ _ALIGNED = 64
 
 
 class TooMuch(Exception):
-    """A batch has more lines, or more that are not plain, than are judged on the driver."""
+    """A batch has more lines, or more that are rejected, than are judged on the driver."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some lines of one file that follow each other: the rows of those that are plain, in order, and the others.
+    """Some lines of one file that follow each other: the rows that are accepted, in order, and the rejected ones.
 
-    ``first``: the number of its first line. ``others`` are as ``LINE_SCHEMA`` has them. Of Parquet, whose lines are
-    rows, ``other_rows`` are those that do not fit. ``said``: all lines or rows by number, where rows are compared.
+    ``said``: all lines by number, or of Parquet all rows, where rows are compared.
     """
 
     path: str
-    first: int
     count: int
     rows: Kept
-    others: pa.Table
-    other_rows: pa.Table | None = None
+    rejected: pa.Table
     said: Kept | None = None
 
 
@@ -70,116 +73,84 @@ class FileChunks:
     most_bytes: int
 
     def read(self) -> list[Chunk]:
-        """Return the chunks of the files that can be read, in processing order.
+        """Return the chunks of the files, in processing order; one that cannot be read has a rejected record.
 
         Raises:
-            TooMuch: if there are more lines, or more that are not plain.
+            TooMuch: if there are more lines, or more that are rejected.
         """
-        files, (kinds, schemas), room = self._readable, self._kinds, _Room(self.most_bytes)
+        room, parser = _Room(self.most_bytes), Parser.of(self.stream, layouts_of(self.files))
 
-        def read(file: LandedFile, kind: int) -> list[Chunk]:
-            if self._is_parquet:
-                return self._of_rows(file, kind, schemas[kind], room)
-            return list(self._of_lines(file, room))
+        def read(file: LandedFile) -> list[Chunk]:
+            if file.unreadable is not None:
+                line = faulty_line(file.path, f"unreadable_file: {file.unreadable}")
+                return [self._chunk(file, parser.parse(line), None, room.take(0, 0))]
+            if self.stream.source.format == "parquet":
+                return self._of_rows(file, parser, room)
+            return list(self._of_lines(file, parser, room))
 
         # Arrow and numpy release the interpreter's lock while they work, and so does a wait for a store.
         workers = _WAITING if is_remote(self.stream.source.path) else os.cpu_count()
         with ThreadPoolExecutor(workers) as pool:
-            return [chunk for chunks in pool.map(read, files, kinds) for chunk in chunks]
+            files = sorted(self.files, key=lambda file: file.path)
+            return [chunk for chunks in pool.map(read, files) for chunk in chunks]
 
-    def lines_of(self, rows: pa.Table, spark: SparkSession) -> DataFrame:
-        """Return the lines that some rows of Parquet files are, as tasks make them, with their ``source_file``."""
-        # Started, if it is not yet: columns cannot be named before.
-        _ = spark.sparkContext
-        # The columns are those that were read: a file may be another by now.
-        return reader_of(self._kinds[1], self.stream, {}).lines_of(rows, spark)
+    def _of_lines(self, file: LandedFile, parser: Parser, room: _Room) -> Iterator[Chunk]:
+        layout = parser.layouts.index(file.fields)
+        for lines in records_of(file.path, self.stream.source):
+            if lines.num_rows:
+                numbers, records, faults = lines.columns
+                rows = parser.parse(located_lines(numbers, records, file.path, layout, faults))
+                yield self._chunk(
+                    file, rows, pa.table(lines), room.take(_bytes(records), _bytes(rows["record"]))
+                )
 
-    @cached_property
-    def _readable(self) -> list[LandedFile]:
-        return sorted((f for f in self.files if f.unreadable is None), key=lambda file: file.path)
-
-    @cached_property
-    def _kinds(self) -> tuple[list[int], list[pa.Schema]]:
-        """Which kind each readable file is, and the columns of each kind; lines are of one kind, without any."""
-        if self._is_parquet:
-            return kinds_of(self._readable, self.stream.source)
-        return [0] * len(self._readable), []
-
-    @property
-    def _is_parquet(self) -> bool:
-        return self.stream.source.format == "parquet"
-
-    def _of_lines(self, file: LandedFile, room: _Room) -> Iterator[Chunk]:
-        stream, layout = self.stream, layouts_of(self.files).index(file.fields)
-        for lines in records_of(file.path, stream.source):
-            if not lines.num_rows:
-                continue
-            found = read_plain(lines, file.fields, stream, file.path)
-            others = _located(lines.filter(pa.array(~found.is_plain)), file, layout)
-            keep = room.take(_bytes(lines.column("record")), _bytes(others["record"]))
-            said = keep(pa.table(lines)) if stream.identity else None
-            numbers = lines.column("source_line")
-            yield Chunk(
-                file.path, numbers[0].as_py(), found.rows.num_rows, keep(_ordered(found)), others, None, said
-            )
-
-    def _of_rows(self, file: LandedFile, kind: int, schema: pa.Schema, room: _Room) -> list[Chunk]:
+    def _of_rows(self, file: LandedFile, parser: Parser, room: _Room) -> list[Chunk]:
         """Return the chunks of a Parquet file; one faulty line if it cannot be read to its end."""
-        found, read = list[Chunk](), numbered_rows(file.path, schema, self.stream.source)
+        found, read = list[Chunk](), numbered_rows(file.path, self.stream.source)
         while True:
             try:
-                numbers, rows = next(read, (None, None))
+                numbers, values = next(read, (None, None))
             except Exception as error:
-                fault = pa.table([[file.path], [0], [-1], [b""], [fault_of(error)]], schema=LINE_SCHEMA)
-                return [Chunk(file.path, 0, 0, lambda: no_rows(self.stream), fault)]
-            if rows is None:
+                line = faulty_line(file.path, fault_of(error))
+                return [self._chunk(file, parser.parse(line), None, room.take(0, 0))]
+            if values is None:
                 return found
             # Outside, as a full disk is not the file's fault.
-            found.append(self._of_some_rows(file, kind, numbers, rows, room))
+            rows = parsed_values(values, numbers, parser, file.path)
+            said = pa.table({"source_line": numbers, "row": values.to_struct_array()})
+            found.append(self._chunk(file, rows, said, room.take(values.nbytes, _bytes(rows["record"]))))
 
-    def _of_some_rows(
-        self, file: LandedFile, kind: int, numbers: pa.Array, rows: pa.RecordBatch, room: _Room
-    ) -> Chunk:
-        found = read_plain_rows(rows, numbers, self.stream, file.path)
-        every = pa.table({"source_line": numbers, row_name(kind): rows.to_struct_array()})
-        others = every.filter(pa.array(~found.is_plain))
-        keep = room.take(rows.nbytes, others.nbytes)
-        said = keep(every) if self.stream.identity else None
-        none = LINE_SCHEMA.empty_table()
-        first = numbers[0].as_py()
-        return Chunk(
-            file.path,
-            first,
-            found.rows.num_rows,
-            keep(found.rows),
-            none,
-            others if len(others) else None,
-            said,
-        )
+    def _chunk(self, file: LandedFile, rows: pa.Table, said: pa.Table | None, keep: _Keep) -> Chunk:
+        is_good = rows["reason"].is_null()
+        good = rows.filter(is_good).select(no_rows(self.stream).column_names)
+        kept = keep(said) if self.stream.identity and said is not None else None
+        rejected = rows.filter(pc.invert(is_good)).select(REJECTED.names)
+        return Chunk(file.path, good.num_rows, keep(good), rejected, kept)
 
 
 def no_rows(stream: Stream) -> pa.Table:
-    """Return the rows of no line, with all columns of those of a chunk."""
-    return read_plain(pa.record_batch([[], [], []], schema=NUMBERED), stream.source.fields, stream).rows
+    """Return the accepted rows of no line, with all columns of those of a chunk."""
+    names = [name for name in Parser.of(stream, ()).schema.names if name not in _OF_REJECTED]
+    return Parser.of(stream, ()).schema.empty_table().select(names)
 
 
 class _Room:
-    """How many bytes of lines, and of lines that are not plain, threads may still read, and of rows still hold."""
+    """How many bytes of lines, and of rejected records, threads may still read, and of rows still hold."""
 
     def __init__(self, most_bytes: int) -> None:
         self._lock = threading.Lock()
-        self._lines, self._held, self._others = most_bytes, HELD_BYTES, OTHER_BYTES
+        self._lines, self._held, self._rejected = most_bytes, HELD_BYTES, REJECTED_BYTES
 
     @cached_property
     def _spill(self) -> Spill:
         return Spill()
 
-    def take(self, lines: int, others: int) -> _Keep:
+    def take(self, lines: int, rejected: int) -> _Keep:
         """Use some of the room; return the function that keeps a table of these lines."""
         with self._lock:
             self._lines -= lines
-            self._others -= others
-            if min(self._lines, self._others) < 0:
+            self._rejected -= rejected
+            if min(self._lines, self._rejected) < 0:
                 raise TooMuch
         return self._keep
 
@@ -190,25 +161,8 @@ class _Room:
         return put(table) if put else lambda: table
 
 
-def _ordered(found: PlainLines) -> pa.Table:
-    """Return the rows of plain lines in order: those of JSON come shape by shape."""
-    lines = found.rows["source_line"].to_numpy()
-    if np.all(np.diff(lines) >= 0):
-        return found.rows
-    return found.rows.take(pa.array(np.lexsort((found.rows["source_item"].to_numpy(), lines))))
-
-
 def _bytes(texts: pa.Array | pa.ChunkedArray) -> int:
     return pc.sum(pc.binary_length(texts)).as_py() or 0
-
-
-def _located(lines: pa.RecordBatch, file: LandedFile, layout: int) -> pa.Table:
-    paths, layouts = (
-        pa.repeat(file.path, lines.num_rows),
-        pa.repeat(pa.scalar(layout, pa.int32()), lines.num_rows),
-    )
-    columns = [paths, lines.column(0), layouts, lines.column(1), lines.column(2)]
-    return pa.table(columns, schema=LINE_SCHEMA)
 
 
 class Spill:

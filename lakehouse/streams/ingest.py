@@ -60,7 +60,6 @@ from lakehouse.streams.identities import compared, hash_column
 from lakehouse.streams.overlooked import overlooked
 from lakehouse.streams.small_batch import SmallBatch, judged_here
 from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT
-from lakehouse.streams.sources.messages import with_message
 from lakehouse.streams.sources.numbered import lines_in
 
 log = logging.getLogger(__name__)
@@ -242,7 +241,7 @@ class BufferedBatch:
 
     Rows with an identity are compared before any is accepted; requeued lines must be put in order. One pass reads and
     parses the batch, buffers its rows and returns counts and hashes to the driver; later passes read the buffer. If
-    rows are compared, lines are buffered too: a row that turns out to be a conflict goes to quarantine with the bytes
+    rows are compared, they hold their records: a row that turns out to be a conflict goes to quarantine with the bytes
     that were judged, whatever its file holds by then.
     """
 
@@ -252,14 +251,10 @@ class BufferedBatch:
         """Free the buffered rows."""
         if "rows" in self.__dict__:
             self.rows.unpersist()
-            self.records.lines.frame.unpersist()
 
     @cached_property
     def rows(self) -> DataFrame:
         """Every row of the batch, with a number and, if it is usable, the hash of its identity."""
-        if self.records.stream.identity:
-            # Spark recognises the frame by its plan wherever it is read.
-            self.records.lines.frame.persist(StorageLevel.MEMORY_AND_DISK)
         rows = self.records.rows.withColumn("row_id", F.monotonically_increasing_id())
         if self.records.stream.identity:
             usable = F.col("reason").isNull()
@@ -336,11 +331,7 @@ class BufferedBatch:
     def _conflicts(self, repeats: pa.Table) -> DataFrame:
         found = repeats.filter(pc.equal(repeats["verdict"], CONFLICT))
         detail = conflict_detail(self.records.stream)
-        # Usable rows do not hold the bytes of their record; the few that conflict are joined with the buffered lines.
-        lines = with_message(self.records.lines.frame.where(F.col("record").isNotNull())).join(
-            self._local(found, *ORIGIN), ORIGIN[:2]
-        )
-        return lines.select(
+        return self.rows.join(self._local(found, "row_id"), "row_id").select(
             F.lit("conflict").alias("reason"), F.lit(detail).alias("detail"), "record", *ORIGIN, "message"
         )
 

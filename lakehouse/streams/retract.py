@@ -25,7 +25,7 @@ from lakehouse.streams import corrections, rollup
 from lakehouse.streams.rebuild import check_range, widened
 from lakehouse.streams.sources.manifest import Repeat
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.messages import SCHEME
+from lakehouse.streams.sources.message_texts import SCHEME
 from lakehouse.streams.wrong_rows import RetractRefused as RetractRefused
 from lakehouse.streams.wrong_rows import Wrong as Wrong
 from lakehouse.streams.wrong_rows import count_wrong

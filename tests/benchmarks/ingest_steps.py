@@ -5,8 +5,8 @@
 The files and stream of ``tests.benchmarks.ingest``: a day of devices that report every second, into tables that hold
 the minute before; one line in ten thousand is no record, so that there is something to reject. The batch is run with
 and without an identity, the second of two runs each; ``--quick`` runs half an hour of one device with one, once.
-Lines that are not plain, and batches that are too large, are Spark's, which does what is asked of it at once: its pass
-over lines, fields and typed rows is taken apart by a second measurement: each stage alone, its rows thrown away.
+Batches that are too large are Spark's, which does what is asked of it at once: its pass over rows is taken apart by a
+second measurement: each stage alone, its rows thrown away.
 
 *jobs*: Spark's, and how many of them only read the log of a Delta table. *bridge calls*: from Python into the JVM, and
 the seconds of those that do not wait for rows: what building plans costs.
@@ -27,10 +27,10 @@ from lakehouse.declare.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import started_session
 from lakehouse.streams import drain, ingest, rollup, small_batch
-from lakehouse.streams.sources import lines
-from lakehouse.streams.sources.fields import with_fields
+from lakehouse.streams.sources.manifest import layouts_of
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.rows import typed_rows
+from lakehouse.streams.sources.parser import Parser
+from lakehouse.streams.sources.typed_rows import rows_of_files
 from tests.benchmarks import page
 from tests.benchmarks.ingest import DAY_S, back_to_before, configured, land_the_day, write_files
 from tests.benchmarks.parts import run_parts
@@ -81,13 +81,11 @@ def stages(spark: SparkSession, settings: Settings) -> list[list[Any]]:
     """Return a row per stage of the pass over rows: seconds of all up to it, and of it alone."""
     layout, stream = settings.layout, settings.streams["readings"]
     store = ManifestStore(layout.manifests("readings"))
-    numbered = lines.read_lines(spark, store.manifests[-1].files, stream)
-    fields = with_fields(numbered.frame, stream, numbered.layouts)
+    files = store.manifests[-1].files
+    parser = Parser.of(stream, layouts_of(files))
     raw = tables.read(spark, layout.raw("readings")).where(f"batch = {store.last_batch}")
     passes = [
-        ("read files, cut into lines", numbered.frame),
-        ("cut lines into fields", fields),
-        ("type and judge", typed_rows(fields, stream)),
+        ("read files, type and judge", rows_of_files(spark, files, parser)),
     ]
     found, before = [], 0.0
     for name, frame in passes:

@@ -137,6 +137,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
             "digest_cpu_s_per_gb",
         },
         "listing": {"all_requests_at_2000", "next_requests_at_20000", "all_s_at_20000", "next_s_at_20000"},
+        "parser": {"csv", "zeek_tsv", "mqtt", "chirpstack"},
     },
     "start": {"start": {"archive_s", "without_s", "speedup"}},
     "web": {

@@ -11,29 +11,26 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from jobs import build_rollups
-from lakehouse.declare.settings import load_settings
+from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.declare.stream import Source
-from lakehouse.spark.session import LazySession
 from lakehouse.streams import file_chunks, ingest, small_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
 from lakehouse.streams.file_chunks import Kept, Spill
 from lakehouse.streams.small_batch import SmallBatch, judged_here
 from lakehouse.streams.sources import lines, parquet_rows
-from lakehouse.streams.sources.file_reader import FileReader
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.folded import folded, rows_of
+from tests.readings import declared
 from tests.readings_lake import Lake
+from tests.streams.no_session import no_session
 from tests.streams.test_small_batch import COLUMNS, T0, line
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., Lake]
@@ -92,7 +89,6 @@ FILES = {"ndjson": ndjson, "csv": csv, "parquet": parquet}
 def small_chunks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lines, "BATCH_LINES", 7)
     patch.setattr(parquet_rows, "_ROWS_AT_ONCE", 7)
-    patch.setattr(small_batch, "_SENT", 500)
 
 
 @pytest.mark.parametrize("identity", IDENTITIES)
@@ -188,40 +184,21 @@ def test_a_conflict_keeps_its_bytes_where_its_file_is_another_by_then(
     assert judged.rejected["source_line"].to_pylist() == [2]
 
 
-class Later(LazySession):
-    """A session that is first started when it is asked for something."""
-
-    def __init__(self, stream: Lake) -> None:
-        super().__init__(stream.settings)
-        self.real, self.has_begun = stream.spark, False
-
-    def present(self) -> SparkSession | None:
-        return self.real if self.has_begun else None
-
-    def started(self) -> SparkSession:
-        self.has_begun = True
-        return self.real
-
-
-def test_rows_of_parquet_that_are_not_plain_or_a_conflict_start_the_session(
-    lake: Make, monkeypatch: pytest.MonkeyPatch
+def test_rows_of_parquet_that_do_not_fit_and_conflicts_start_no_session(
+    lakehouse_of: Callable[[str], Settings],
 ) -> None:
-    stream = lake("parquet")
-    later = Later(stream)
-    for name, devices, temps in [("a", ["a"], [1.5]), ("b", ["a", "\u00fc"], [2.5, 2.5])]:
+    settings = lakehouse_of(declared("parquet"))
+    stream = Lake(no_session(settings), settings)
+    files: list[tuple[str, list[str], list[Any]]] = [
+        ("a", ["a"], [1.5]),
+        ("b", ["a", "\u00fc"], ["2.5", "2.50"]),
+    ]
+    for name, devices, temps in files:
         columns = {"ts": [T0] * len(temps), "received": [T0] * len(temps), "device": devices}
         sink = io.BytesIO()
         pq.write_table(pa.table(columns | {"temp": temps, "count": [1] * len(temps)}), sink)
         stream.land(name, sink.getvalue())
-
-    def reader(*said: Any) -> FileReader:
-        # Spark names columns only in a process that has a session.
-        assert later.has_begun
-        later.has_begun = False
-        return parquet_rows.reader_of(*said)
-
-    monkeypatch.setattr(file_chunks, "reader_of", reader)
-    counts = Lake(cast("SparkSession", later), stream.settings).ingest()
+    counts = stream.ingest()
     assert (counts["accepted"], counts["quarantined"]) == (2, 1)
 
 
@@ -285,7 +262,7 @@ def test_wide_rows_of_parquet_are_decoded_fewer_at_a_time(
 
     def sizes(most: int) -> list[int]:
         monkeypatch.setattr(parquet_rows, "_BYTES_AT_ONCE", most)
-        found = list(parquet_rows.numbered_rows("a", texts.schema, source))
+        found = list(parquet_rows.numbered_rows("a", source))
         assert pa.Table.from_batches([rows for _, rows in found]) == texts
         assert [n for numbers, _ in found for n in numbers.to_pylist()] == list(range(1, 101))
         return [rows.num_rows for _, rows in found]

@@ -67,7 +67,7 @@ def test_lines_that_are_long_or_deep_and_files_of_odd_names_stop_nothing(
     assert rejected(stream) == [
         ("bomb.ndjson.gz", "too_long", 2, 64 * 1024),
         ("deep.ndjson", "malformed", 1, 6601),
-        ("digits.ndjson", "malformed", 2, len(reading(4)) + 100_000 - 4),
+        ("digits.ndjson", "bad_value", 2, len(reading(4)) + 100_000 - 4),
         ("inner.ndjson", "malformed", 1, 6601),
         ("link.ndjson", "unreadable_file", 0, 0),
     ]

@@ -373,23 +373,6 @@ def test_batch_that_died_after_raw_counts_what_it_would_have_counted(lake: Make,
 
 
 @BY_SPARK
-def test_rejected_records_are_judged_once_a_line(lake: Make) -> None:
-    """A filter that Spark pushes down to the lines cuts every field again wherever the verdict mentions it."""
-    stream = without_identity(lake())
-    for number, text in enumerate(MIXED):
-        stream.land(f"{number}.ndjson", text)
-    target = StreamTables(stream.spark, stream.settings.layout, stream.settings.stream("readings"))
-    store = ManifestStore(stream.settings.layout.manifests("readings"))
-    store.add_files(target.stream.source)
-    records = BatchRecords(target, store.manifests[0], store, Progress(0, None))
-
-    plans = [
-        rows._jdf.queryExecution().optimizedPlan().toString() for rows in (records.rows, records.rejected)
-    ]
-
-    assert plans[0].count("from_json") == plans[1].count("from_json") > 0
-
-
 @EACH_WAY
 @pytest.mark.parametrize("text", ["", "\n\n", '{"ts": 1\n' * 3])
 def test_batch_without_a_usable_row_is_finished_too(lake: Make, text: str) -> None:

@@ -1,7 +1,6 @@
-"""A manifest -> a DataFrame of numbered lines: source_file, source_line, layout, record, fault.
+"""A file -> Arrow batches of numbered lines, and their rows.
 
-``layout`` says which of the batch's distinct headers a line belongs to. Files are dealt to partitions in path
-order and never cut, so rows inside a partition stand in processing order. A file is cut into lines by whole blocks of
+``layout`` says which of the batch's distinct headers a line belongs to. A file is cut into lines by whole blocks of
 bytes: Python works per block, never per line.
 """
 
@@ -13,23 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse.declare.landing import located
-from lakehouse.declare.stream import Source, Stream
-from lakehouse.streams.sources.file_reader import FileReader
+from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.landed_content import ANYWHERE, Landing, blocks, landing_of
-from lakehouse.streams.sources.manifest import LandedFile, Layout, layouts_of
 from lakehouse.streams.sources.nfdump import without_remarks
-from lakehouse.streams.sources.numbered import ALL, LINE_SCHEMA, LineSet, NumberedLines
-from lakehouse.streams.sources.parquet_rows import parquet_reader
-from lakehouse.streams.sources.plain_lines import typed_lines
+from lakehouse.streams.sources.numbered import ALL, LineSet, located_lines
+from lakehouse.streams.sources.parquet_rows import parsed_parquet
+from lakehouse.streams.sources.parser import Parser
 from lakehouse.streams.sources.zeek import without_headers
 
-_UNKNOWN_LAYOUT = -1
-_PLACES = "file int, path string, kind int"
-_PARTITION_BYTES = 128 * 1024 * 1024
 BATCH_LINES = 100_000
 # Of a line that is too long, so much is kept to be looked at.
 KEPT_BYTES = 64 * 1024
@@ -38,63 +30,21 @@ _BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN = 10, 13
 
 
-def read_lines(
-    spark: SparkSession, files: tuple[LandedFile, ...], stream: Stream, without: Mapping[str, LineSet] = ALL
-) -> NumberedLines:
-    """Return the numbered lines of a batch of files; a file that cannot be read becomes one faulty line.
+def parsed_file(
+    path: str, layout: int, parser: Parser, without: Mapping[str, LineSet] = ALL
+) -> Iterator[pa.Table]:
+    """Yield the rows of a file of any format, block by block, as the parser has them; ``layout``: of its lines.
 
-    Lines ``without`` some, by file.
+    Lines that are in a set ``without`` are passed over.
     """
-    layouts = layouts_of(files)
-    readable = tuple(file for file in files if file.unreadable is None)
-    unreadable = unreadable_lines(files)
-    frame = (
-        _lines_of(spark, readable, stream, without)
-        if readable
-        else spark.createDataFrame(LINE_SCHEMA.empty_table())
-    )
-    if unreadable.num_rows:
-        frame = frame.unionByName(spark.createDataFrame(unreadable), allowMissingColumns=True)
-    return NumberedLines(frame, layouts)
-
-
-def unreadable_lines(files: tuple[LandedFile, ...]) -> pa.Table:
-    """Return one faulty line for each file that cannot be read."""
-    found = [
-        (f.path, 0, _UNKNOWN_LAYOUT, b"", f"unreadable_file: {f.unreadable}") for f in files if f.unreadable
-    ]
-    return pa.Table.from_pylist(
-        [dict(zip(LINE_SCHEMA.names, each, strict=True)) for each in found], LINE_SCHEMA
-    )
-
-
-def _lines_of(
-    spark: SparkSession, files: tuple[LandedFile, ...], stream: Stream, without: Mapping[str, LineSet]
-) -> DataFrame:
-    cores, size = spark.sparkContext.defaultParallelism, sum(file.size for file in files)
-    partitions = max(1, min(len(files), max(cores, -(-size // _PARTITION_BYTES))))
-    if stream.source.format == "parquet":
-        kinds, reader = parquet_reader(files, stream, without)
-    else:
-        layouts = layouts_of(files)
-        kinds, reader = [layouts.index(file.fields) for file in files], _text_reader(layouts, stream, without)
-    places = zip(range(len(files)), (file.path for file in files), kinds, strict=True)
-    paths = spark.createDataFrame(spark.sparkContext.parallelize(list(places), partitions), _PLACES)
-    # Lines carry their file's number; the path, much longer, is looked up in one constant.
-    names = F.split(F.lit("\0".join(file.path for file in files)), "\0")
-    return reader.lines(paths).withColumn("source_file", F.get(names, F.col("file"))).drop("file")
-
-
-def _text_reader(layouts: tuple[Layout, ...], stream: Stream, without: Mapping[str, LineSet]) -> FileReader:
-    def read(path: str, kind: int) -> Iterator[pa.Table]:
-        for lines in records_of(path, stream.source):
-            kept = lines if path not in without else lines.filter(without[path].lack(lines.column(0)))
-            found = typed_lines(kept, layouts[kind], stream, path)
-            yield found.append_column("layout", pa.repeat(pa.scalar(kind, pa.int32()), found.num_rows))
-
-    return FileReader(
-        read, pa.schema([field for field in LINE_SCHEMA if field.name != "source_file"]), stream
-    )
+    if parser.stream.source.format == "parquet":
+        for rows in parsed_parquet(path, parser):
+            yield rows if path not in without else rows.filter(without[path].lack(rows["source_line"]))
+        return
+    for lines in records_of(path, parser.stream.source):
+        kept = lines if path not in without else lines.filter(without[path].lack(lines.column(0)))
+        if kept.num_rows:
+            yield parser.parse(located_lines(kept.column(0), kept.column(1), path, layout, kept.column(2)))
 
 
 def records_of(path: str, source: Source) -> Iterator[pa.RecordBatch]:

@@ -1,10 +1,7 @@
-"""Messages of a topic as numbered lines, and what a message tells beside its value.
+"""Messages of a topic as numbered lines.
 
 ``source_file`` is kafka:<topic>/<partition>, ``source_line`` the offset. What stands beside the value goes along as
 ``message`` and, with a rejected record, into quarantine: a record that is put through again says the same.
-
-Messages that the MQTT bridge landed are lines of files (``lakehouse/home/envelope.py``): their text is the payload, and
-what they tell beside it is in the envelope around it.
 """
 
 from __future__ import annotations
@@ -19,24 +16,18 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.declare.columns import HEADER, TOPIC_LEVEL
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.kafka import BrokerFailed, Consumer, client_options
 from lakehouse.streams.sources.manifest import OffsetRange
+from lakehouse.streams.sources.message_texts import MESSAGE, SCHEME
 from lakehouse.streams.sources.numbered import LINE_SCHEMA, LineSet, NumberedLines
 
-SCHEME = "kafka:"
 _TOMBSTONE = "tombstone: the message has no value"
 _MESSAGE = "struct<key: binary, timestamp_ms: bigint, headers: array<struct<key: string, value: binary>>>"
 # What is held in memory at once; a batch of more is halved first.
 MOST_MESSAGES, MOST_BYTES = 1_000, 64 * 1024 * 1024
 _SILENT_S = 60.0
-_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
-_IN_ARROW = pa.struct([("key", pa.binary()), ("timestamp_ms", pa.int64()), ("headers", pa.list_(_HEADER))])
-_LINES = LINE_SCHEMA.append(pa.field("message", _IN_ARROW))
-_ENVELOPE = (
-    "array<struct<topic string, payload string, payload_base64 string, received string, retain string>>"
-)
+_LINES = LINE_SCHEMA.append(pa.field("message", MESSAGE))
 
 
 def read_messages(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> NumberedLines:
@@ -111,38 +102,6 @@ def with_message(lines: DataFrame) -> DataFrame:
     return lines if "message" in lines.columns else lines.withColumn("message", F.lit(None).cast(_MESSAGE))
 
 
-def with_message_fields(cut: DataFrame, paths: Mapping[str, str]) -> DataFrame:
-    """Add to the fields ``f`` those that a message tells beside its value, by name and path.
-
-    ``valid`` says no where such a text is no UTF-8.
-    """
-    if not paths:
-        return cut
-    texts = {name: _message_text(path) for name, path in paths.items()}
-    valid = F.col("valid")
-    for name, path in paths.items():
-        if path == "$key" or path.startswith(HEADER):
-            valid = valid & F.coalesce(F.is_valid_utf8(texts[name]), F.lit(True))
-    fields = F.struct("f.*", *(F.trim(text).alias(name) for name, text in texts.items()))
-    return cut.withColumns({"f": fields, "valid": valid})
-
-
-def _message_text(path: str) -> Column:
-    """Return the text that a path such as ``$key`` or ``$headers.NAME`` leads to; of equal headers the last counts."""
-    if path.startswith(HEADER):
-        named = F.filter("message.headers", lambda header: header["key"] == path.removeprefix(HEADER))
-        return F.try_element_at(named, F.lit(-1))["value"].cast("string")
-    place = F.split(F.substr("source_file", F.lit(len(SCHEME) + 1)), "/")
-    texts = {
-        "$key": F.col("message.key").cast("string"),
-        "$timestamp": F.col("message.timestamp_ms").cast("string"),
-        "$topic": F.get(place, F.lit(0)),
-        "$partition": F.get(place, F.lit(1)),
-        "$offset": F.col("source_line").cast("string"),
-    }
-    return texts[path]
-
-
 class TooMany(RuntimeError):
     """A batch has messages of times that Spark cannot hold, and more messages than are read one by one."""
 
@@ -208,42 +167,3 @@ def _line(wanted: OffsetRange, record: Any) -> dict[str, Any]:
             "headers": headers or None,
         },
     }
-
-
-def with_payload(lines: DataFrame) -> DataFrame:
-    """Make ``text`` the payload, and add ``envelope``; a line that is no message has a ``fault``.
-
-    The text is null where the payload's bytes are none.
-    """
-    found = F.from_json(F.concat(F.lit("["), "text", F.lit("]")), _ENVELOPE)
-    one = F.get(found, F.lit(0))
-    opened = lines.withColumn("envelope", F.when((F.size(found) == 1) & one["topic"].isNotNull(), one))
-    expected = F.lit("malformed: expected a message as the bridge writes it")
-    fault = F.when(F.col("text").isNotNull() & F.col("envelope").isNull(), expected)
-    return opened.withColumns({"fault": F.coalesce("fault", fault), "text": F.col("envelope.payload")})
-
-
-def with_envelope_fields(cut: DataFrame, paths: Mapping[str, str]) -> DataFrame:
-    """Add to the fields ``f`` those of the envelope, by name and path, and take the envelope away."""
-    texts = (F.trim(_envelope_text(path)).alias(name) for name, path in paths.items())
-    return cut.withColumn("f", F.struct("f.*", *texts)).drop("envelope")
-
-
-def _envelope_text(path: str) -> Column:
-    if path.startswith(TOPIC_LEVEL):
-        return F.get(F.split("envelope.topic", "/"), F.lit(int(path.removeprefix(TOPIC_LEVEL))))
-    if path == "$payload":
-        return F.coalesce("envelope.payload", "envelope.payload_base64")
-    return F.col(f"envelope.{path.removeprefix('$')}")
-
-
-def said(record: Column) -> Column:
-    """Return the bytes that make two messages the same: topic and payload; when they were received is no part.
-
-    A text and the bytes whose base64 it is have names of their own, so that neither is taken for the other.
-    """
-    parts = (
-        F.get_json_object(record.cast("string"), f"$.{part}").alias(part)
-        for part in ("topic", "payload", "payload_base64")
-    )
-    return F.to_json(F.struct(*parts)).cast("binary")

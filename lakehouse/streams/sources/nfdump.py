@@ -6,7 +6,9 @@ them end with a summary, which is no record.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,7 @@ _NAMES = {
     **{"outPackets": "dst_packets", "outBytes": "dst_bytes"},
 }
 _NEEDED = {"first", "src", "dst"}
+CLOCK = re.compile(r"(?:([0-9]{1,9})d )?([0-9]{1,9}):([0-9]{2}):([0-9]{2}(?:\.[0-9]{1,9})?)")
 # A summary is its title and two lines of CSV; what else nfdump tells of a run is a line each.
 _SUMMARY, _SUMMARY_LINES = b"Summary", 3
 _REMARKS = (b"Summary:", b"No matched", b"Time window", b"Total flows", b"Sys: ")
@@ -47,6 +50,19 @@ def field_names(header: Iterable[str]) -> tuple[str, ...]:
         )
         raise NoHeader(f"expected {expected}; found {','.join(names)[:200]!r}")
     return found
+
+
+def as_seconds(duration: str) -> str:
+    """Return seconds as text, of ``[1d ]02:03:04.005`` as nfdump writes them for people; other texts as they are.
+
+    >>> as_seconds("1d 00:00:03.500"), as_seconds("3.5")
+    ('86403.500', '3.5')
+    """
+    found = CLOCK.fullmatch(duration)
+    if not found:
+        return duration
+    days, hours, minutes = (int(part or 0) for part in found.groups()[:3])
+    return str((days * 24 + hours) * 3600 + minutes * 60 + Decimal(found[4]))
 
 
 def without_remarks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,112 +1,199 @@
-"""Parquet files -> typed rows, and JSON records of the rows whose values do not fit, as Spark's own reader has them.
+"""Parquet files -> typed rows: values that fit the declaration as they are, rows with others by their JSON.
 
-A task decodes a file once to see that it is whole, and types the rows that are plain; Spark makes records of the
-others. An object is fetched to the task's own disk first. Disk: one object for each task at work.
+A task decodes a file once to see that it is whole. An object is fetched to the task's own disk first. Disk: one object
+for each task at work.
 """
 
 from __future__ import annotations
 
+import base64
 import errno
+import json
+import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from typing import IO
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from lakehouse.declare.landing import located
 from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source, Stream
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
-from lakehouse.streams.sources.file_reader import FileReader
-from lakehouse.streams.sources.landed_content import landing_of, opened, opened_head
-from lakehouse.streams.sources.manifest import LandedFile
-from lakehouse.streams.sources.numbered import LineSet
-from lakehouse.streams.sources.plain_lines import typed_values
+from lakehouse.streams.sources.field_map import FieldMap
+from lakehouse.streams.sources.landed_content import landing_of, opened
+from lakehouse.streams.sources.numbered import faulty_line, located_lines
+from lakehouse.streams.sources.parser import Parser
+from lakehouse.streams.sources.plain_values import Mask, typed
+from lakehouse.streams.sources.texts import BLANKS
 
-_ROWS = 20_000
-# Where rows are not sent to Spark. Texts that a file holds once may be long in each row.
-_ROWS_AT_ONCE, _BYTES_AT_ONCE = 100_000, 64 * 1024 * 1024
+# Texts that a file holds once may be long in each row.
+_ROWS, _ROWS_AT_ONCE, _BYTES_AT_ONCE = 20_000, 100_000, 64 * 1024 * 1024
 # Of the disk that an object is fetched to.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-# How Spark reads what it has no such type for.
-_WIDER = {
-    pa.uint8(): pa.int16(),
-    pa.uint16(): pa.int32(),
-    pa.uint32(): pa.int64(),
-    pa.uint64(): pa.decimal128(20, 0),
-    pa.null(): pa.int32(),
-}
+# Texts of Arrow have 2 GB in one array.
+_LARGE = 2**30
 
 
-def parquet_reader(
-    files: Sequence[LandedFile], stream: Stream, without: Mapping[str, LineSet]
-) -> tuple[list[int], FileReader]:
-    """Return which kind each file is, files of the same columns being of one, and what reads them in tasks.
-
-    A line is a row's number; a file that is gone or damaged by now is one faulty line.
-    """
-    kinds, schemas = kinds_of(files, stream.source)
-    return kinds, reader_of(schemas, stream, without)
-
-
-def reader_of(schemas: Sequence[pa.Schema], stream: Stream, without: Mapping[str, LineSet]) -> FileReader:
-    """Return what reads files of kinds that have these columns."""
-    rows = [pa.field(row_name(kind), pa.struct(list(schema))) for kind, schema in enumerate(schemas)]
-    record = F.when(F.col("fault").isNotNull(), F.lit(""))
-    computed = {
-        "layout": F.when(F.col("fault").isNull(), F.lit(0)).otherwise(F.lit(-1)),
-        "record": F.coalesce(record, *(_as_json(F.col(row.name)) for row in rows)).cast("binary"),
+def parsed_values(rows: pa.RecordBatch, numbers: pa.Array, parser: Parser, path: str) -> pa.Table:
+    """Return rows of a file, of their numbers, as the parser has them of lines."""
+    fits, values = _fitting(rows, path, parser.stream)
+    others = pa.array(~fits)
+    numbered = located_lines(numbers.filter(others), json_records(rows.filter(others)), path)
+    of_json = parser.parse(numbered)
+    kept, count = pa.array(fits), int(fits.sum())
+    found = {
+        name: column.filter(kept) for name, column in zip(values.column_names, values.columns, strict=True)
     }
-    columns = pa.schema([("source_line", pa.int64()), ("fault", pa.string()), *rows])
-    read = _reader(schemas, stream, without)
-    return FileReader(read, columns, stream, computed)
+    found |= {"source_file": pa.repeat(path, count), "source_line": numbers.filter(kept)}
+    found |= {"source_item": pa.repeat(pa.scalar(0, pa.int32()), count)}
+    if parser.keeps_records:
+        found["record"] = json_records(rows.filter(kept))
+    missing = (field for field in parser.schema if field.name not in found)
+    found |= {field.name: pa.nulls(count, field.type) for field in missing}
+    typed_rows = pa.table({name: found[name] for name in parser.schema.names}).cast(parser.schema)
+    both = pa.concat_tables([typed_rows, of_json])
+    return both.take(pa.array(np.argsort(both["source_line"].to_numpy(), kind="stable")))
 
 
-def kinds_of(files: Sequence[LandedFile], source: Source) -> tuple[list[int], list[pa.Schema]]:
-    """Return which kind each file is, and the columns of each kind, as Spark reads them."""
-    alike: dict[tuple[tuple[str, str], ...], list[LandedFile]] = {}
-    for file in files:
-        alike.setdefault(tuple(sorted(file.columns.items())), []).append(file)
-    kinds = {file.path: kind for kind, same in enumerate(alike.values()) for file in same}
-    return [kinds[file.path] for file in files], [_schema(same, source) for same in alike.values()]
+def _fitting(rows: pa.RecordBatch, path: str, stream: Stream) -> tuple[Mask, pa.Table]:
+    """Return which rows have values that fit the declaration as they are, and the typed columns of all rows."""
+    fields, count = FieldMap.of(stream), rows.num_rows
+    # Of a row whose text may mean "no value", or whose record is its identity, the JSON counts.
+    is_plain = np.full(count, not stream.source.nulls and not stream.identity_is_record)
+    texts: dict[str, pa.Array] = {}
+    for name, column in fields.fields.items():
+        if column.file is not None:
+            told = column.from_file(located(stream.source.path, path))
+            texts[name] = pa.repeat(pa.scalar(told, pa.string()), count)
+            continue
+        value, is_found = _value_at(rows, fields.path(name).split("."))
+        is_plain &= is_found
+        texts[name] = pc.ascii_trim(value, BLANKS) if pa.types.is_string(value.type) else value
+    values, is_good = typed(texts, count, stream)
+    return is_plain & is_good, values
 
 
-def row_name(kind: int) -> str:
-    """Return the column that holds the rows of files of a kind."""
-    return f"row{kind}"
+def _value_at(rows: pa.RecordBatch, parts: list[str]) -> tuple[pa.Array, bool]:
+    """Return the values that a path leads to, and False where it leads through something else than structs."""
+    value: pa.Array = rows.to_struct_array()
+    for part in parts:
+        if pa.types.is_null(value.type):
+            break
+        if not pa.types.is_struct(value.type):
+            return pa.nulls(rows.num_rows, pa.string()), False
+        place = value.type.get_field_index(part)
+        if place < 0:
+            # Of several columns of one name none is the one that is meant.
+            return pa.nulls(rows.num_rows, pa.string()), part not in value.type.names
+        value = _usual(pc.struct_field(value, place))
+    return (value.cast(pa.string()) if pa.types.is_null(value.type) else value), True
 
 
-def numbered_rows(path: str, schema: pa.Schema, source: Source) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
-    """Yield numbers and rows of a file as they are decoded, in the columns of a schema.
+def _usual(values: pa.Array) -> pa.Array:
+    """Return values of one type for each kind of thing."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return _usual(values.dictionary_decode())
+    if pa.types.is_large_string(kind) and values.nbytes < _LARGE:
+        return values.cast(pa.string())
+    if pa.types.is_timestamp(kind) and kind.unit not in ("ms", "us"):
+        return values.cast(pa.timestamp("us", kind.tz), safe=False)
+    return values
+
+
+def json_records(rows: pa.RecordBatch) -> pa.Array:
+    """Return each row as one JSON object, without what is null: numbers digit by digit, times in ISO 8601."""
+    names = [json.dumps(name, ensure_ascii=False) for name in rows.schema.names]
+    columns = [_json_values(column) for column in rows.columns]
+    records = []
+    for row in zip(*columns, strict=True) if columns else iter(()):
+        members = (f"{name}:{value}" for name, value in zip(names, row, strict=True) if value is not None)
+        records.append(("{" + ",".join(members) + "}").encode("utf-8", "replace"))
+    return pa.array(records, pa.binary())
+
+
+def _json_values(values: pa.Array) -> list[str | None]:
+    values = _usual(values)
+    if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
+        # Arrow writes years that Python's times do not have.
+        is_moment = pa.types.is_timestamp(values.type) and values.type.tz
+        shown = values.cast(pa.timestamp("us", "UTC")) if is_moment else values
+        return [None if text is None else json.dumps(text) for text in shown.cast(pa.string()).to_pylist()]
+    is_short = pa.types.is_float32(values.type) or pa.types.is_float16(values.type)
+    if is_short:
+        numbers = values.to_numpy(zero_copy_only=False)
+        valid = values.is_valid().to_pylist()
+        return [
+            _json_number(float(str(n))) if is_there else None
+            for n, is_there in zip(numbers, valid, strict=True)
+        ]
+    return [None if value is None else _json(value) for value in _listed(values)]
+
+
+def _listed(values: pa.Array) -> list[Any]:
+    try:
+        return list(values.to_pylist())
+    except (ValueError, OverflowError):
+        # Of times inside, which Python's cannot be.
+        return [str(value) if value.is_valid else None for value in values]
+
+
+def _json_number(value: float) -> str:
+    return repr(value) if math.isfinite(value) else json.dumps(str(value))
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, float):
+        return _json_number(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, bytes):
+        return json.dumps(base64.b64encode(value).decode("ascii"))
+    if isinstance(value, datetime | date | time):
+        return json.dumps(value.isoformat())
+    if isinstance(value, timedelta):
+        return str(value // timedelta(microseconds=1))
+    if isinstance(value, dict):
+        members = (
+            f"{json.dumps(str(n), ensure_ascii=False)}:{_json(v)}" for n, v in value.items() if v is not None
+        )
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_json, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def numbered_rows(path: str, source: Source) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+    """Yield numbers and rows of a file as they are decoded.
 
     Raises:
         StoreUnavailable, ObjectUnread: when a store does not answer.
         Exception: any other where the file is gone, or damaged behind what came; ``fault_of`` says it.
     """
     with ExitStack() as kept:
-        number = 1
-        decoded = _decoded(_content(kept, path, source), schema, min(_ROWS, _ROWS_AT_ONCE))
-        for rows in _gathered(decoded):
-            yield pa.array(np.arange(number, number + rows.num_rows)), rows
-            number += rows.num_rows
+        yield from _numbered(_content(kept, path, source))
 
 
-def _gathered(decoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put rows together to about as many as are typed at once: fewer of wide ones."""
-    held, count, size = list[pa.RecordBatch](), 0, 0
-    for rows in decoded:
-        held, count, size = [*held, rows], count + rows.num_rows, size + rows.nbytes
-        if count >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held, count, size = [], 0, 0
-    if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+def parsed_parquet(path: str, parser: Parser) -> Iterator[pa.Table]:
+    """Yield the rows of a file, block by block; one faulty line where it cannot be read to its end."""
+    with ExitStack() as kept:
+        try:
+            content = _content(kept, path, parser.stream.source)
+            for _ in _decoded(content):
+                pass
+        except Exception as error:
+            yield parser.parse(faulty_line(path, fault_of(error)))
+            return
+        for numbers, rows in _numbered(content):
+            yield parsed_values(rows, numbers, parser, path)
 
 
 def fault_of(error: Exception) -> str:
@@ -121,55 +208,6 @@ def fault_of(error: Exception) -> str:
     return f"unreadable_file: {type(error).__name__}: {error}"
 
 
-def _as_json(row: Column) -> Column:
-    micros = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
-    return F.to_json(row, micros)
-
-
-def _schema(files: Sequence[LandedFile], source: Source) -> pa.Schema:
-    """Return the columns that files have alike, as Spark reads them, from the first that can be read."""
-    for file in files:
-        path = located(source.path, file.path)
-        with suppress(OSError, pa.ArrowException), opened_head(path, landing_of(source)) as content:
-            return _as_spark_reads(pq.ParquetFile(content))
-    # None of them will be read, either.
-    return pa.schema([("none", pa.int32())])
-
-
-def _reader(
-    schemas: Sequence[pa.Schema], stream: Stream, without: Mapping[str, LineSet]
-) -> Callable[[str, int], Iterator[pa.Table]]:
-    def read(path: str, kind: int) -> Iterator[pa.Table]:
-        for numbers, rows in _rows(path, schemas[kind], stream.source):
-            if isinstance(rows, str):
-                yield pa.table({"source_line": numbers, "fault": pa.array([rows])})
-                continue
-            if path in without:
-                is_in = without[path].lack(numbers)
-                numbers, rows = numbers.filter(is_in), rows.filter(is_in)
-            found = typed_values(numbers, rows, stream, path)
-            names = {"row": row_name(kind)}
-            yield found.rename_columns([names.get(name, name) for name in found.column_names])
-
-    return read
-
-
-def _rows(path: str, schema: pa.Schema, source: Source) -> Iterator[tuple[pa.Array, pa.StructArray | str]]:
-    """Yield numbers and rows, or of a file that cannot be read number 0 and why."""
-    with ExitStack() as kept:
-        try:
-            content = _content(kept, path, source)
-            for _ in _decoded(content, schema, _ROWS):
-                pass
-        except Exception as error:
-            yield pa.array([0]), fault_of(error)
-            return
-        number = 1
-        for rows in _decoded(content, schema, _ROWS):
-            yield pa.array(np.arange(number, number + rows.num_rows)), rows.to_struct_array()
-            number += rows.num_rows
-
-
 def _content(kept: ExitStack, name: str, source: Source) -> IO[bytes]:
     path = located(source.path, name)
     content = kept.enter_context(opened(path, landing_of(source)))
@@ -180,35 +218,25 @@ def _content(kept: ExitStack, name: str, source: Source) -> IO[bytes]:
     return fetched
 
 
-def _decoded(content: IO[bytes], schema: pa.Schema, count: int) -> Iterator[pa.RecordBatch]:
+def _numbered(content: IO[bytes]) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+    number = 1
+    for rows in _gathered(_decoded(content)):
+        yield pa.array(np.arange(number, number + rows.num_rows)), rows
+        number += rows.num_rows
+
+
+def _gathered(decoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put rows together to about as many as are typed at once: fewer of wide ones."""
+    held, count, size = list[pa.RecordBatch](), 0, 0
+    for rows in decoded:
+        held, count, size = [*held, rows], count + rows.num_rows, size + rows.nbytes
+        if count >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held, count, size = [], 0, 0
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+def _decoded(content: IO[bytes]) -> Iterator[pa.RecordBatch]:
     content.seek(0)
-    for batch in pq.ParquetFile(content, coerce_int96_timestamp_unit="us").iter_batches(count):
-        table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
-        yield from table.combine_chunks().to_batches()
-
-
-def _as_spark_reads(file: pq.ParquetFile) -> pa.Schema:
-    stored = [file.schema.column(place) for place in range(len(file.schema))]
-    moments = {column.path for column in stored if column.physical_type == "INT96"}
-    return pa.schema(
-        [
-            pa.field(
-                field.name, pa.timestamp("us", "UTC") if field.name in moments else _as_spark(field.type)
-            )
-            for field in file.schema_arrow
-        ]
-    )
-
-
-def _as_spark(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
-        return _as_spark(kind.value_type)
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _as_spark(field.type)) for field in kind])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_as_spark(kind.value_type))
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz)
-    if pa.types.is_fixed_size_binary(kind):
-        return pa.binary()
-    return _WIDER.get(kind, kind)
+    yield from pq.ParquetFile(content, coerce_int96_timestamp_unit="us").iter_batches(_ROWS)

@@ -1,8 +1,7 @@
-"""Texts of plain lines, and values of Parquet files -> typed columns in Arrow, and which rows are certainly good.
+"""Texts of rows, and values of Parquet files -> typed columns in Arrow, and which rows are certainly good.
 
-A value of a Parquet file fits its declared type when the way over text leads to the same one: as JSON, read again by
-the declaration. Where it may not, as for a double where a whole number is declared, nothing is said of the row, and it
-takes that way.
+What it says of a text is what ``row_values`` says; nothing is said of a row with a text of another form, nor of a value
+of Parquet whose text, as JSON, the declaration would read as another one: a double where a whole number is declared.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakehouse.declare.columns import Column, sql_type
 from lakehouse.declare.stream import Stream, TimeColumn
-from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS
+from lakehouse.streams.sources.field_map import ARRIVAL, EVENT, PLUS
 from lakehouse.streams.sources.texts import offset_us, utc_offset
 
 _SECONDS = TimeColumn(column=PLUS, unit="s")
@@ -39,14 +38,15 @@ _SURE = 10**15
 _SPARE = 20
 _ARROW = {"bigint": pa.int64(), "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string()}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-# Texts of JSON may be twice as long before its parser refuses a record.
-_LONGEST = 10_000_000
 
 
-def typed(texts: Mapping[str, pa.Array], count: int, stream: Stream) -> tuple[pa.Table, Mask]:
+def typed(
+    texts: Mapping[str, pa.Array], count: int, stream: Stream, listed: pa.Array | None = None
+) -> tuple[pa.Table, Mask]:
     """Return the typed columns of rows, and which rows are certainly good.
 
-    ``texts``: by name of the wanted field, each text, or value of a Parquet file.
+    ``texts``: by name of the wanted field, each text, or value of a Parquet file. ``listed``: when each row was listed,
+    where that is not the same of all.
     """
     event, is_good = _time(texts[EVENT], stream.event_time)
     low, high = stream.event_time_bounds
@@ -54,7 +54,9 @@ def typed(texts: Mapping[str, pa.Array], count: int, stream: Stream) -> tuple[pa
         event.to_numpy(zero_copy_only=False) if not event.null_count else pc.fill_null(event, 0).to_numpy()
     )
     is_good &= event.is_valid().to_numpy(zero_copy_only=False) & (times >= low) & (times < high)
-    if stream.listed_us is not None:
+    if listed is not None:
+        is_good &= times <= pc.fill_null(listed, _END_US).to_numpy() + stream.ahead_us
+    elif stream.listed_us is not None:
         is_good &= times <= stream.listed_us + stream.ahead_us
     arrival, is_sure = _arrival(texts, stream, count)
     is_good &= is_sure & _in_clock_bounds(times, arrival, stream)
@@ -185,8 +187,7 @@ def _fitted_time(values: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
 
 def _fitted_value(values: pa.Array, kind: str) -> tuple[pa.Array, Mask]:
     """Return values of a declared SQL type, null where there is none or it is not finite, and where that is sure."""
-    exact = _DECIMAL.fullmatch(kind)
-    wanted = pa.decimal128(int(exact[1]), int(exact[2])) if exact else _ARROW[kind]
+    exact, wanted = _DECIMAL.fullmatch(kind), arrow_type(kind)
     if exact and pa.types.is_decimal128(values.type):
         spare = int(exact[1]) - int(exact[2]) - (values.type.precision - values.type.scale)
         if values.type.scale <= int(exact[2]) and spare >= 0:
@@ -206,18 +207,10 @@ def _fitted_value(values: pa.Array, kind: str) -> tuple[pa.Array, Mask]:
     return _unfit(values, wanted)
 
 
-def are_short(rows: pa.RecordBatch) -> bool:
-    """Whether no value of any column is so long that the parser of JSON might refuse the record that it is in."""
-    return all(_longest(column) <= _LONGEST for column in rows.columns)
-
-
-def _longest(column: pa.Array) -> int:
-    """Return the bytes of the longest value, or more."""
-    if pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
-        return int(column.nbytes)
-    if column.type in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary()):
-        return pc.max(pc.binary_length(column)).as_py() or 0
-    return 0
+def arrow_type(kind: str) -> pa.DataType:
+    """Return the type of a column, of its type as SQL names it."""
+    exact = _DECIMAL.fullmatch(kind)
+    return pa.decimal128(int(exact[1]), int(exact[2])) if exact else _ARROW[kind]
 
 
 def _is_whole(kind: pa.DataType) -> bool:

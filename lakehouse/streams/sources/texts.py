@@ -1,84 +1,69 @@
-"""A text -> a value, as Spark's casts in ``rows.py`` read it, without Spark.
+"""A text -> a value: what numbers, truths and times are, however a record spells them.
 
-Spark reads texts in many ways. What is certain is said here, value or none; of all others ``Unsure`` says that Spark
-must be asked. Times are whole microseconds since the epoch.
+docs/sources.md says it for people. Whole numbers, decimals and times are exact. Times are whole microseconds since the
+epoch.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from functools import cache
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from lakehouse.declare.columns import Column, sql_type
 from lakehouse.declare.stream import TimeColumn
 
 Value = str | int | float | bool | Decimal | None
+# What is dropped around every text.
+BLANKS = " \t"
+# No number has more letters, or more places before or behind its point by its exponent.
+LONGEST_NUMBER, _MOST_EXPONENT = 1000, 999
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SPECIAL = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE | re.ASCII)
-# What may be a number to Java alone: hexadecimal, or with something around it.
-_STRANGE = re.compile(r"[+-]?(?:0x|nan|inf)", re.IGNORECASE | re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_DATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_CLOCK = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
 _ISO = re.compile(
-    rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})[T ]{_CLOCK}(?P<offset>Z|[+-][0-9]{{2}}:[0-9]{{2}})?"
+    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[T ](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<part>[0-9]+))?)?"
+    r" ?(?P<offset>[Zz]|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 # The calendar is the same again after so many years and days; Python's has no year 0.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 # From the first day of the year 1 to that of 1970.
 _FIRST_DAYS, _DAY_US = 719_162, 86_400_000_000
-_LONGEST, _MOST_EXPONENT = 1000, 999
-_EXACT = Context(prec=3 * _LONGEST)
+_MOST_OFFSET_MINUTES = 18 * 60
+_EXACT = Context(prec=3 * LONGEST_NUMBER)
+_DIGITS = 38
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _FACTORS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-class Unsure(Exception):
-    """What Spark makes of this is not known here."""
-
-
 def value_of(text: str, column: Column) -> Value:
-    """Return the value of a column, None where the text is not of its type; a double may not be finite.
-
-    Raises:
-        Unsure: when only Spark can say.
-    """
+    """Return the value of a column, None where the text is not of its type; a double may not be finite."""
     kind = sql_type(column)
     if kind == "string":
         return text
-    if _CONTROL.search(text):
-        raise Unsure
     readers: dict[str, Callable[[str], Value]] = {"boolean": _truth, "bigint": _whole, "double": _double}
-    return readers[kind](text) if kind in readers else _decimal(text, 38, column.decimals or 0)
+    return readers[kind](text) if kind in readers else _decimal(text, column.decimals or 0)
 
 
 def time_of(text: str, time: TimeColumn) -> int | None:
     """Return the microseconds of a time, rounded down, None where the text is none.
 
-    Raises:
-        Unsure: when only Spark can say.
+    A local time that its zone's clocks show twice is the first of the two.
     """
     if time.unit != "iso":
         return scaled(text, _FACTORS[time.unit])
-    if not _DATED.match(text):
+    shown = _shown(text)
+    if shown is None:
         return None
-    found = _ISO.fullmatch(text)
-    if not found:
-        raise Unsure
-    wall = _wall_clock(*found.groups()[:7])
-    if wall is None:
-        return None
-    if found["offset"] is None:
+    wall, offset = shown
+    if offset is None:
         return wall - utc_offset(wall, time.timezone)
-    away = offset_us(found["offset"])
+    away = offset_us(offset)
     return None if away is None else wall - away
 
 
@@ -87,11 +72,10 @@ def clock_change(text: str, time: TimeColumn) -> bool | None:
 
     A text with an offset names one moment, whatever the clocks show.
     """
-    found = _ISO.fullmatch(text) if time.unit == "iso" and time.timezone != "UTC" else None
-    wall = _wall_clock(*found.groups()[:7]) if found and found["offset"] is None else None
-    if wall is None:
+    shown = _shown(text) if time.unit == "iso" and time.timezone != "UTC" else None
+    if shown is None or shown[1] is not None:
         return None
-    first, second = (utc_offset(wall, time.timezone, fold) for fold in (0, 1))
+    first, second = (utc_offset(shown[0], time.timezone, fold) for fold in (0, 1))
     return None if first == second else first > second
 
 
@@ -104,8 +88,7 @@ def utc_offset(wall_us: int, zone: str, fold: int = 0) -> int:
     if zone == "UTC":
         return 0
     days, rest = divmod(wall_us, _DAY_US)
-    cycles = -(days < -_FIRST_DAYS)
-    shown = _EPOCH + timedelta(days - cycles * _CYCLE_DAYS, microseconds=rest)
+    shown = _EPOCH + timedelta(days + _CYCLE_DAYS * (days < -_FIRST_DAYS), microseconds=rest)
     away = _zone(zone).utcoffset(shown.replace(tzinfo=None, fold=fold))
     return (away or timedelta()) // _MICROSECOND
 
@@ -116,17 +99,8 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def scaled(text: str, factor: int) -> int | None:
-    """Return a number times a factor, rounded down; None where the text is no number or the product too large.
-
-    Raises:
-        Unsure: when only Spark can say.
-    """
-    if _CONTROL.search(text):
-        raise Unsure
-    whole = _whole(text)
-    if whole is not None and is_long(whole * factor):
-        return whole * factor
-    number = _decimal(text, 28, 9)
+    """Return a number times a factor, rounded down; None where the text is no number or the product too large."""
+    number = _number(text)
     if number is None:
         return None
     product = int(_EXACT.multiply(number, Decimal(factor)).to_integral_value(ROUND_FLOOR))
@@ -143,10 +117,8 @@ def _truth(text: str) -> bool | None:
 
 
 def _whole(text: str) -> int | None:
-    if not _INTEGER.fullmatch(text):
+    if len(text) > LONGEST_NUMBER or not _INTEGER.fullmatch(text):
         return None
-    if len(text) > _LONGEST:
-        raise Unsure
     return int(text) if is_long(int(text)) else None
 
 
@@ -156,45 +128,44 @@ def is_long(number: int) -> bool:
 
 
 def _double(text: str) -> float | None:
-    if _NUMBER.fullmatch(text) or _SPECIAL.fullmatch(text):
-        return float(text)
-    if _STRANGE.match(text):
-        raise Unsure
-    # Java also reads "1d" as a number, which no sensor means; one that is too large is no number either way.
-    if text[-1:] in ("d", "D", "f", "F") and _NUMBER.fullmatch(text[:-1]):
-        return float(text[:-1]) if math.isinf(float(text[:-1])) else None
-    return None
+    is_number = _NUMBER.fullmatch(text) or _SPECIAL.fullmatch(text)
+    return float(text) if is_number and len(text) <= LONGEST_NUMBER else None
 
 
-def _decimal(text: str, digits: int, scale: int) -> Decimal | None:
-    found = _NUMBER.fullmatch(text)
-    if len(text) > _LONGEST or (not text.isascii() and any(map(str.isdecimal, text))):
-        # Java reads digits of any script.
-        raise Unsure
+def _number(text: str) -> Decimal | None:
+    """Return a number, exactly."""
+    found = _NUMBER.fullmatch(text) if len(text) <= LONGEST_NUMBER else None
+    return Decimal(text) if found and abs(int(found[1] or 0)) <= _MOST_EXPONENT else None
+
+
+def _decimal(text: str, scale: int) -> Decimal | None:
+    number = _number(text)
+    if number is None:
+        return None
+    rounded = number.quantize(Decimal((0, (1,), -scale)), ROUND_HALF_UP, _EXACT)
+    return rounded if len(rounded.as_tuple().digits) <= _DIGITS else None
+
+
+def _shown(text: str) -> tuple[int, str | None] | None:
+    """Return the microseconds that clocks show, and the offset from UTC that the text names; None if it is no time."""
+    found = _ISO.fullmatch(text)
     if not found:
         return None
-    if abs(int(found[1] or 0)) > _MOST_EXPONENT:
-        raise Unsure
-    number = Decimal(text).quantize(Decimal((0, (1,), -scale)), ROUND_HALF_UP, _EXACT)
-    return number if len(number.as_tuple().digits) <= digits else None
-
-
-def _wall_clock(*found: Any) -> int | None:
-    """Return the microseconds that clocks show, of year, month, day, hour, minute, second and its part."""
-    year, month, day, hour, minute, second = map(int, found[:6])
+    year, month, day = map(int, found["date"].split("-"))
+    hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
     try:
         shown = datetime(year + _CYCLE_YEARS * (year == 0), month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
-    micros = (shown - _EPOCH) // _MICROSECOND + int((found[6] or "0")[:6].ljust(6, "0"))
-    return micros - _CYCLE_DAYS * (year == 0) * _DAY_US
+    micros = (shown - _EPOCH) // _MICROSECOND + int((found["part"] or "0")[:6].ljust(6, "0"))
+    return micros - _CYCLE_DAYS * (year == 0) * _DAY_US, found["offset"]
 
 
 def offset_us(text: str) -> int | None:
-    """Return the microseconds of an offset from UTC, such as Z or -02:30."""
-    if text == "Z":
+    """Return the microseconds of an offset from UTC, such as Z or -02:30; None of one that no place has."""
+    if text in ("Z", "z", "UTC"):
         return 0
-    hours, minutes = int(text[1:3]), int(text[4:])
-    if minutes > 59 or hours * 60 + minutes > 18 * 60:
+    hours, minutes = int(text[1:3]), int(text[3:].removeprefix(":") or 0)
+    if minutes > 59 or hours * 60 + minutes > _MOST_OFFSET_MINUTES:
         return None
     return (-1 if text[0] == "-" else 1) * (hours * 60 + minutes) * 60_000_000

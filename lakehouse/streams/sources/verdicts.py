@@ -1,14 +1,15 @@
-"""Sentences about rejected records, the same by every way through the ingest (no pyspark).
+"""Sentences about rejected records.
 
 A verdict is "reason: detail". Where it needs values of the record, its parts are given here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, timedelta
 
-from lakehouse.declare.durations import format_duration
-from lakehouse.declare.stream import ClockBounds, Source, Stream, TimeColumn
+from lakehouse.declare.durations import format_duration, spelled_duration
+from lakehouse.declare.stream import ClockBounds, Source, Stream, TimeColumn, Unpivot
 from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.streams.sources.manifest import Layout
 
@@ -24,9 +25,31 @@ NO_OBJECT = "malformed: expected one JSON object"
 MISQUOTED = "quotes that do not end with their field"
 
 
+class Rejected(Exception):
+    """A record, or a row of it, has this verdict: "reason: detail"."""
+
+
+def expected_object(path: str, found: str) -> str:
+    """Return the verdict on a JSON record that has something else than an object where a path leads through."""
+    expected = "expected an object; a list has values only where explode names it"
+    return f"bad_value: {path} is '{found[:100]}', {expected}"
+
+
 def repeated(path: str) -> str:
     """Return the verdict on a JSON record that has a member more than once."""
     return f"malformed: the record has the member {path!r} more than once"
+
+
+def missing_columns(absent: Sequence[str], layout: Layout) -> str:
+    """Return the verdict on a record whose header lacks wanted fields, or names none."""
+    if not layout:
+        return "missing_column: the file names no fields"
+    return f"missing_column: {', '.join(map(repr, absent))} not among {', '.join(layout)[:500]}"
+
+
+def no_items(unpivot: Unpivot | None) -> str:
+    """Return the verdict on a wide record none of whose fields is a row."""
+    return f"no_items: no field of the header matches {unpivot.columns if unpivot else ''}"
 
 
 def expected_fields(layout: Layout, source: Source) -> list[str]:
@@ -47,20 +70,17 @@ def expected_bounds(stream: Stream) -> str:
     return f", expected {low} to {high} (event_time_bounds)"
 
 
-def ahead_of_listing(stream: Stream) -> str:
-    """Return the end of the verdict that begins with ``EVENT_IS`` and how far an event time is ahead of its listing."""
-    most = format_duration(stream.ahead_us)
-    return f" ahead of when its record was listed; expected at most {most} (clock_bounds)"
+def ahead_of_listing(ahead_us: int, stream: Stream) -> str:
+    """Return the verdict on an event time that is so far ahead of when its record was listed."""
+    span, most = spelled_duration(ahead_us // 1_000_000 * 1_000_000), format_duration(stream.ahead_us)
+    return f"{EVENT_IS}{span} ahead of when its record was listed; expected at most {most} (clock_bounds)"
 
 
-def off_arrival(bounds: ClockBounds) -> tuple[str, str]:
-    """Return the ends of the verdicts that an event time is so far ahead of its arrival, and so far behind it."""
-    limits = {"ahead of": bounds.ahead, "behind": bounds.behind}
-    ahead, behind = (
-        f" {side} its arrival; expected at most {format_duration(most)} (clock_bounds)"
-        for side, most in limits.items()
-    )
-    return ahead, behind
+def off_arrival(delay_us: int, bounds: ClockBounds) -> str:
+    """Return the verdict on an event time that its arrival is too long behind, or, below zero, before."""
+    side, most = ("ahead of", bounds.ahead) if delay_us < 0 else ("behind", bounds.behind)
+    span = spelled_duration(abs(delay_us))
+    return f"{EVENT_IS}{span} {side} its arrival; expected at most {format_duration(most)} (clock_bounds)"
 
 
 def other_units(time: TimeColumn) -> list[tuple[str, int]]:

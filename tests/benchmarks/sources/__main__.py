@@ -5,8 +5,8 @@
 ``kafka`` starts a broker of its own on this machine, which shares its cores with Spark. ``freshness`` serves rows
 as they come, an hour of stream time at each of two rates, replayed faster: 45 minutes; ``history`` does for a minute
 each, in a home that has ten million nodes already: 6 minutes. ``manifests``: what finding the next batch costs behind
-thousands. ``listing``: what looking for new files on a store costs. ``soak``: whether memory and files stay flat, 40
-minutes.
+thousands. ``listing``: what looking for new files on a store costs. ``parser``: what reading records of each preset
+costs. ``soak``: whether memory and files stay flat, 40 minutes.
 """
 
 from __future__ import annotations
@@ -15,5 +15,8 @@ from tests.benchmarks.parts import run_parts
 
 if __name__ == "__main__":
     run_parts(
-        __doc__, __package__, ("manifests", "listing"), only_in_full=("kafka", "freshness", "history", "soak")
+        __doc__,
+        __package__,
+        ("manifests", "listing", "parser"),
+        only_in_full=("kafka", "freshness", "history", "soak"),
     )

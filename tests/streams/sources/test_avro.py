@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.declare.avro_schema import read_schema
-from lakehouse.streams.sources.avro import json_of
+from lakehouse.streams.sources.avro import read_avro
+from lakehouse.streams.sources.verdicts import Rejected
 
 READING = {
     "type": "record",
@@ -44,9 +45,8 @@ def avro(schema: Any, value: dict[str, Any]) -> bytes:
 def test_a_record_becomes_json_with_times_as_stored_and_decimals_digit_by_digit(tmp_path: Path) -> None:
     schema = written(tmp_path)
 
-    text, fault = json_of(avro(schema, VALUE), {0: schema}, has_prefix=False)
+    text = read_avro(avro(schema, VALUE), {0: schema}, has_prefix=False)
 
-    assert fault is None and text is not None
     assert json.loads(text) == VALUE | {"volts": "3.300"}
 
 
@@ -56,8 +56,8 @@ def test_a_record_that_ends_early_or_goes_on_is_malformed(tmp_path: Path, cut: i
     record = avro(schema, VALUE)
 
     for broken in (record[:cut], record + b"\x00"):
-        text, fault = json_of(broken, {0: schema}, has_prefix=False)
-        assert text is None and str(fault).startswith("malformed: ")
+        with pytest.raises(Rejected, match=r"^malformed: "):
+            read_avro(broken, {0: schema}, has_prefix=False)
 
 
 @given(st.binary(max_size=60))
@@ -69,9 +69,10 @@ def test_whatever_the_bytes_are_they_are_a_text_or_a_fault(record: bytes) -> Non
         "fields": [{"name": "a", "type": {"type": "map", "values": "int"}}],
     }
 
-    text, fault = json_of(record, {0: schema}, has_prefix=False)
-
-    assert (text is None) != (fault is None)
+    try:
+        assert isinstance(json.loads(read_avro(record, {0: schema}, has_prefix=False)), dict)
+    except Rejected as verdict:
+        assert str(verdict).startswith("malformed: ")
 
 
 def test_the_number_before_a_record_says_which_schema_it_was_written_with(tmp_path: Path) -> None:
@@ -86,9 +87,9 @@ def test_the_number_before_a_record_says_which_schema_it_was_written_with(tmp_pa
         struct.pack(">bI", 0, 9) + avro(new, {"b": "", "a": 2}),
     )
 
-    found = [json_of(record, {7: old, 9: new}, has_prefix=True)[0] for record in records]
+    found = [read_avro(record, {7: old, 9: new}, has_prefix=True) for record in records]
 
-    assert [json.loads(str(text))["a"] for text in found] == [1, 2]
+    assert [json.loads(text)["a"] for text in found] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -105,8 +106,6 @@ def test_the_number_before_a_record_says_which_schema_it_was_written_with(tmp_pa
 def test_a_record_without_a_known_schema_is_told(record: bytes, told: str) -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
 
-    assert str(json_of(record, {7: schema}, has_prefix=True)[1]).startswith(told)
-
-
-def test_a_message_without_a_value_is_neither_text_nor_fault() -> None:
-    assert json_of(None, {}, has_prefix=True) == (None, None)
+    with pytest.raises(Rejected) as raised:
+        read_avro(record, {7: schema}, has_prefix=True)
+    assert str(raised.value).startswith(told)

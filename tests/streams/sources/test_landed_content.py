@@ -87,7 +87,7 @@ def test_a_parquet_file_is_read_through_no_link(folder: Path) -> None:
     (folder / "a.parquet").symlink_to(folder.parent / "elsewhere" / "a.parquet")
 
     with pytest.raises(NotLanded, match="it is a link to"):
-        next(numbered_rows("a.parquet", pa.schema({"a": pa.int64()}), _source(folder, "parquet")))
+        next(numbered_rows("a.parquet", _source(folder, "parquet")))
 
 
 def test_links_inside_the_landing_folder_are_read_and_others_where_that_is_allowed(folder: Path) -> None:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lakehouse.declare.settings import Settings
 from lakehouse.home.envelope import Message
 from tests.readings_lake import Lake
+from tests.streams.no_session import no_session
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 T0 = 1_600_000_000
 SOURCE = 'source = { kind = "mqtt", broker = "mqtt://localhost", topics = ["air/#"] }\n'
 PLAIN = f"""
@@ -56,8 +52,12 @@ def message(payload: bytes | str, second: float = 0, topic: str = "air/hall/temp
 
 
 @pytest.fixture
-def lake(spark: SparkSession, lakehouse_of: Callable[[str], Settings]) -> Callable[[str], Lake]:
-    return lambda text: Lake(spark, lakehouse_of(text), "air")
+def lake(lakehouse_of: Callable[[str], Settings]) -> Callable[[str], Lake]:
+    def make(text: str) -> Lake:
+        settings = lakehouse_of(text)
+        return Lake(no_session(settings), settings, "air")
+
+    return make
 
 
 def test_a_payload_that_is_a_number_is_a_reading_at_the_time_it_came(lake: Callable[[str], Lake]) -> None:

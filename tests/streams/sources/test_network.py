@@ -5,18 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lakehouse.declare.settings import Settings
 from tests.algorithms.packets import made
 from tests.readings_lake import Lake
+from tests.streams.no_session import no_session
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 Preset = Callable[..., Lake]
 T0 = 1_600_000_000
 FLOW = ("event_us", "arrival_us", "src", "dst", "src_port", "dst_port", "proto", "src_bytes", "duration")
@@ -24,14 +20,13 @@ CONN = "ts uid id.orig_h id.orig_p id.resp_h id.resp_p proto duration orig_ip_by
 
 
 @pytest.fixture
-def preset(spark: SparkSession, lakehouse_of: Callable[[str], Settings]) -> Preset:
+def preset(lakehouse_of: Callable[[str], Settings]) -> Preset:
     """Return a lakehouse of one stream that rests on a preset."""
 
     def make(name: str, more: str = "", path: str = "landing/*") -> Lake:
         text = f'home = "var"\n[streams.flows]\npreset = "{name}"\n{more}\n'
-        return Lake(
-            spark, lakehouse_of(f'{text}[streams.flows.source]\npath = "{path}"\nsettle = 0\n'), "flows"
-        )
+        settings = lakehouse_of(f'{text}[streams.flows.source]\npath = "{path}"\nsettle = 0\n')
+        return Lake(no_session(settings), settings, "flows")
 
     return make
 

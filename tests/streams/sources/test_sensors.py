@@ -6,17 +6,14 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from lakehouse.declare.settings import Settings
 from tests.readings_lake import Lake
+from tests.streams.no_session import no_session
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 Preset = Callable[..., Lake]
 RECEPTION = ("device", "gateway", "frame", "rssi", "snr")
 
@@ -85,13 +82,14 @@ HELIUM = {
 
 
 @pytest.fixture
-def preset(spark: SparkSession, lakehouse_of: Callable[[str], Settings]) -> Preset:
+def preset(lakehouse_of: Callable[[str], Settings]) -> Preset:
     """Return a lakehouse of one stream that rests on a preset."""
 
     def make(name: str, more: str = "", path: str = "landing/*", source: str = "") -> Lake:
         text = f'home = "var"\n[streams.s]\npreset = "{name}"\n{more}\n'
         text += f'[streams.s.source]\npath = "{path}"\nsettle = 0\n{source}\n'
-        return Lake(spark, lakehouse_of(text), "s")
+        settings = lakehouse_of(text)
+        return Lake(no_session(settings), settings, "s")
 
     return make
 

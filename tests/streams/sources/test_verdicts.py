@@ -1,21 +1,17 @@
-"""Present values that cannot be read reject their record with a reason, the same by every way through the ingest."""
+"""Present values that cannot be read reject their record with a reason."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lakehouse.declare.durations import spelled_duration
 from lakehouse.declare.settings import load_settings
 from lakehouse.declare.stream import Source
-from lakehouse.streams import small_batch
 from lakehouse.streams.sources.verdicts import date_text, expected_fields
 from tests.readings_lake import Lake
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.streams.no_session import no_session
 
 CONFIG = """
 home = "var"
@@ -90,47 +86,37 @@ NESTED = {
 }
 
 
-def lake(spark: SparkSession, folder: Path, unit: str, source: str, v: str, home: str = "var") -> Lake:
+def lake(folder: Path, unit: str, source: str, v: str) -> Lake:
     config = folder / "tidemark.toml"
     text = CONFIG.format(unit=unit, source=source, v=v)
     if 'header = "none"' in source:
         text += "columns.at = { position = 0 }\n"
     config.write_text(text, encoding="utf-8")
-    return Lake(spark, load_settings(config, folder / home), "s")
+    settings = load_settings(config)
+    return Lake(no_session(settings), settings, "s")
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("source", "unit", "content", "v", "verdict"), REJECTED)
-def test_a_record_that_cannot_be_read_is_rejected_with_the_same_reason_by_every_way(
+def test_a_record_that_cannot_be_read_is_rejected_with_its_reason(
     *,
-    spark: SparkSession,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     source: str,
     unit: str,
     content: str,
     v: str,
     verdict: str,
 ) -> None:
-    found = []
-    for home, most in (("here", small_batch.SMALL_BYTES), ("there", -1)):
-        monkeypatch.setattr(small_batch, "SMALL_BYTES", most)
-        made = lake(spark, tmp_path, unit, source, v, home)
-        made.land("a", content)
-        made.ingest()
-        found += made.rows("quarantine", "reason", "detail")
-    assert [f"{reason}: {detail}" for reason, detail in found] == [verdict] * 2
+    made = lake(tmp_path, unit, source, v)
+    made.land("a", content)
+    made.ingest()
+    [(reason, detail)] = made.rows("quarantine", "reason", "detail")
+    assert f"{reason}: {detail}" == verdict
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("most", [small_batch.SMALL_BYTES, -1], ids=["here", "spark"])
-def test_a_wrong_clock_is_measured_from_the_arrival_to_its_own_side(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(small_batch, "SMALL_BYTES", most)
+def test_a_wrong_clock_is_measured_from_the_arrival_to_its_own_side(tmp_path: Path) -> None:
     source = f'{JSON} }}\narrival_time = {{ column = "came", unit = "us" }}\n'
     source += 'clock_bounds = { ahead = "5m", behind = "1d" '
-    made = lake(spark, tmp_path, "s", source, '"int"')
+    made = lake(tmp_path, "s", source, '"int"')
     arrivals = {
         T0 * 10**6 - 10_800_000_000: "3h ahead of its arrival; expected at most 5m",
         T0 * 10**6 - 300_000_001: "5m1us ahead of its arrival; expected at most 5m",
@@ -148,11 +134,10 @@ def test_a_wrong_clock_is_measured_from_the_arrival_to_its_own_side(
     ]
 
 
-@pytest.mark.spark
 def test_a_path_that_meets_no_object_and_a_member_that_repeats_reject_their_record_alone(
-    spark: SparkSession, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    made = lake(spark, tmp_path, "s", JSON, '{ path = "d.v", type = "int", optional = true }')
+    made = lake(tmp_path, "s", JSON, '{ path = "d.v", type = "int", optional = true }')
     made.land("a", "".join(f'{{"at": {T0}, "d": {inner}}}\n' for inner in NESTED))
 
     made.ingest()
@@ -164,10 +149,9 @@ def test_a_path_that_meets_no_object_and_a_member_that_repeats_reject_their_reco
     assert sorted(v for (v,) in made.rows("raw", "v") if v is not None) == [7]
 
 
-@pytest.mark.spark
-def test_a_list_inside_an_exploded_list_is_no_missing_value(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_list_inside_an_exploded_list_is_no_missing_value(tmp_path: Path) -> None:
     source = f'{JSON}, explode = "list"'
-    made = lake(spark, tmp_path, "s", source, '{ path = "list.gw.v", type = "int" }')
+    made = lake(tmp_path, "s", source, '{ path = "list.gw.v", type = "int" }')
     items = [{"gw": [{"v": 1}]}, {"gw": {"v": 2}}, {"gw": {"v": 3, "w": {"v": 4}}}, {}]
     made.land("a", f'{{"at": {T0}, "list": {str(items).replace(chr(39), chr(34))}}}\n')
 
@@ -177,11 +161,8 @@ def test_a_list_inside_an_exploded_list_is_no_missing_value(spark: SparkSession,
     assert made.rows("raw", "v", "source_item") == [(2, 1), (3, 2), (None, 3)]
 
 
-@pytest.mark.spark
-def test_a_column_may_count_texts_that_are_not_of_its_type_as_missing(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    made = lake(spark, tmp_path, "s", JSON, '{ type = "double", unreadable = "missing" }')
+def test_a_column_may_count_texts_that_are_not_of_its_type_as_missing(tmp_path: Path) -> None:
+    made = lake(tmp_path, "s", JSON, '{ type = "double", unreadable = "missing" }')
     made.land("a", f'{{"at": {T0}, "v": "off"}}\n{{"at": {T0}, "v": "21.5"}}\n')
     made.ingest()
     assert made.rows("raw", "v") == [(21.5,), (None,)]

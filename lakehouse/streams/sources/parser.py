@@ -1,0 +1,250 @@
+"""Bytes to typed rows and verdicts: the one way in which records of every source are read.
+
+    lines -> texts      plain lines in Arrow (plain_lines), all others one by one (record_texts)
+    texts -> values     texts of a usual form in Arrow (plain_values), all others one by one (row_values)
+
+Both halves of a step mean the same; docs/sources.md says what. The verdict on a record is a function of the record, the
+configuration and the time of its listing: it does not depend on what came before, on the clock or on how files were cut
+into batches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakehouse.declare.columns import sql_type
+from lakehouse.declare.landing import located
+from lakehouse.declare.stream import Stream
+from lakehouse.streams.sources.avro import Schemas, schemas_of
+from lakehouse.streams.sources.field_map import FieldMap
+from lakehouse.streams.sources.json_record import json_object
+from lakehouse.streams.sources.manifest import Layout
+from lakehouse.streams.sources.message_texts import MESSAGE, message_texts
+from lakehouse.streams.sources.plain_lines import CutRows, cut_plain, joined_rows, text_array
+from lakehouse.streams.sources.plain_values import Mask, arrow_type, typed
+from lakehouse.streams.sources.record_texts import RecordTexts
+from lakehouse.streams.sources.row_values import RowValues
+from lakehouse.streams.sources.usual_texts import usual_texts
+from lakehouse.streams.sources.verdicts import Rejected
+
+ORIGIN = ("source_file", "source_line", "source_item")
+_NOT_UTF8 = "bad_utf8: the record is not UTF-8"
+_Verdicts = list[tuple[int, int, str]]
+
+
+def parse(
+    lines: pa.Table | pa.RecordBatch,
+    layouts: Sequence[Layout],
+    stream: Stream,
+    *,
+    keeps_records: bool = False,
+) -> pa.Table:
+    """Return the rows of numbered lines, as ``Parser.parse`` does."""
+    return Parser.of(stream, layouts, keeps_records).parse(lines)
+
+
+@dataclass(frozen=True)
+class Parser:
+    """What reads the records of a stream; tasks get it whole, as what it needs may be on the driver only.
+
+    ``keeps_records``: accepted rows have the bytes of their record, too, as conflicts among them are quarantined.
+    """
+
+    stream: Stream
+    layouts: tuple[Layout, ...]
+    schemas: Schemas
+    keeps_records: bool = False
+
+    @staticmethod
+    def of(stream: Stream, layouts: Sequence[Layout], keeps_records: bool = False) -> Parser:
+        """Return the parser of a stream's lines, which are under some headers."""
+        return Parser(stream, tuple(layouts), schemas_of(stream.source), keeps_records)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of rows: values, origin, and of those that are rejected the reason and the record."""
+        digest = {"record_hash": pa.binary()} if self.stream.identity_is_record else {}
+        origin = {"source_file": pa.string(), "source_line": pa.int64(), "source_item": pa.int32()}
+        verdict = {"reason": pa.string(), "detail": pa.string(), "record": pa.binary(), "message": MESSAGE}
+        return pa.schema(
+            {**dict(zip(self._values.names, self._values.types, strict=True)), **origin, **digest, **verdict}
+        )
+
+    def parse(self, lines: pa.Table | pa.RecordBatch) -> pa.Table:
+        """Return the rows of lines, in order of lines and items; ``reason`` is null for those to be accepted.
+
+        Lines are as ``numbered.LINE_SCHEMA`` has them. They may have a ``message``, the time when each was listed
+        (``listed_us``), and which of its ``items`` are wanted. NaN and infinities become null: they count as missing.
+        """
+        columns = _columns(lines)
+        cut, verdicts = self._cut(columns)
+        texts, is_valid = self._texts(cut, columns)
+        listed = columns["listed_us"].take(pa.array(cut.places)) if "listed_us" in columns else None
+        values, is_good = typed(texts, len(cut.places), self.stream, listed)
+        is_good &= is_valid
+        found = [(values.filter(pa.array(is_good)), cut.places[is_good], cut.items[is_good])]
+        found.append(self._one_by_one(cut, texts, ~is_good, is_valid, listed))
+        found.append(self._rejected(verdicts))
+        return self._beside_origin(found, columns)
+
+    @cached_property
+    def _values(self) -> pa.Schema:
+        columns = {name: arrow_type(sql_type(column)) for name, column in self.stream.all_columns.items()}
+        return pa.schema({"event_us": pa.int64(), "arrival_us": pa.int64(), **columns})
+
+    @cached_property
+    def _fields(self) -> FieldMap:
+        return FieldMap.of(self.stream)
+
+    def _cut(self, lines: Mapping[str, pa.Array]) -> tuple[CutRows, _Verdicts]:
+        """Return the texts of rows, and the verdicts on lines, or their items, that have none."""
+        found, is_cut = cut_plain(lines, self.layouts, self.stream)
+        others = np.flatnonzero(~is_cut)
+        reader, verdicts = RecordTexts(self.stream, self.layouts, self.schemas), _Verdicts()
+        at, texts = list[tuple[int, int]](), list[Mapping[str, str | None]]()
+        wanted = pa.table({name: lines[name] for name in ("source_file", "layout", "record", "fault")})
+        for place, line in zip(others.tolist(), wanted.take(pa.array(others)).to_pylist(), strict=True):
+            for item, row in enumerate(reader.rows(line)):
+                if isinstance(row, Rejected):
+                    verdicts.append((place, item, str(row)))
+                else:
+                    at.append((place, item))
+                    texts.append(row)
+        names = self._names_cut
+        places, items = np.array(at, np.int64).reshape(-1, 2).T
+        one_by_one = CutRows(places, items, {n: text_array([row[n] for row in texts]) for n in names})
+        return joined_rows([found, one_by_one], names), verdicts
+
+    @cached_property
+    def _names_cut(self) -> list[str]:
+        """The fields that are found in a line itself."""
+        beside = {
+            *self._fields.of_files,
+            *(self._fields.of_messages if self.stream.source.kind == "kafka" else ()),
+        }
+        return [name for name in self._fields.fields if name not in beside]
+
+    def _texts(self, cut: CutRows, lines: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], Mask]:
+        """Return the texts of all wanted fields of rows, and of which rows they are UTF-8."""
+        texts, is_valid = dict(cut.texts), np.ones(len(cut.places), np.bool_)
+        at = pa.array(cut.places)
+        if self.stream.source.kind == "kafka" and self._fields.of_messages:
+            beside, is_valid = message_texts(lines, self._fields.of_messages)
+            texts |= {name: text.take(at) for name, text in beside.items()}
+            is_valid = is_valid[cut.places]
+        if self._fields.of_files:
+            files = lines["source_file"].dictionary_encode()
+            paths = [located(self.stream.source.path, path) for path in files.dictionary.to_pylist()]
+            for name in self._fields.of_files:
+                found = text_array([self._fields.fields[name].from_file(path) for path in paths])
+                texts[name] = found.take(files.indices).take(at)
+        return usual_texts(texts, self.stream, self._fields), is_valid
+
+    def _one_by_one(
+        self,
+        cut: CutRows,
+        texts: Mapping[str, pa.Array],
+        is_open: Mask,
+        is_valid: Mask,
+        listed: pa.Array | None,
+    ) -> tuple[pa.Table, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the values of rows that Arrow has not typed, or the reasons for which they are rejected."""
+        places, values = np.flatnonzero(is_open), RowValues(self.stream)
+        rows = pa.table(dict(texts)).take(pa.array(places)).to_pylist()
+        times = (
+            [self.stream.listed_us] * len(rows)
+            if listed is None
+            else listed.take(pa.array(places)).to_pylist()
+        )
+        found = list[dict[str, Any]]()
+        for row, listed_us, is_utf8 in zip(rows, times, is_valid[places].tolist(), strict=True):
+            try:
+                if not is_utf8:
+                    raise Rejected(_NOT_UTF8)
+                found.append(values.of(row, listed_us))
+            except Rejected as verdict:
+                found.append(_reason(str(verdict)))
+        return self._table(found), cut.places[is_open], cut.items[is_open]
+
+    def _rejected(self, verdicts: _Verdicts) -> tuple[pa.Table, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        places, items = np.array([each[:2] for each in verdicts], np.int64).reshape(-1, 2).T
+        return self._table([_reason(verdict) for *_, verdict in verdicts]), places, items
+
+    def _table(self, rows: list[dict[str, Any]]) -> pa.Table:
+        judged = [pa.field("reason", pa.string()), pa.field("detail", pa.string())]
+        return pa.Table.from_pylist(rows, pa.schema([*self._values, *judged]))
+
+    def _beside_origin(
+        self,
+        parts: list[tuple[pa.Table, npt.NDArray[np.int64], npt.NDArray[np.int64]]],
+        lines: Mapping[str, pa.Array],
+    ) -> pa.Table:
+        """Return rows in order, beside what they come from."""
+        values = pa.concat_tables([table for table, *_ in parts], promote_options="default")
+        places, items = (np.concatenate([part[n] for part in parts]) for n in (1, 2))
+        order = np.lexsort((items, places))
+        if "items" in lines:
+            wanted = [set(each) for each in lines["items"].to_pylist()]
+            order = np.array([n for n in order if items[n] in wanted[places[n]]], np.int64)
+        if len(order) != len(places) or np.any(np.diff(order) != 1):
+            values, places, items = values.take(pa.array(order)), places[order], items[order]
+        at, reasons = pa.array(places), values["reason"]
+        keeps = pa.array(np.ones(len(places), np.bool_)) if self.keeps_records else reasons.is_valid()
+        record, message = (_where(keeps, lines[name].take(at)) for name in ("record", "message"))
+        found = {name: values[name] for name in values.column_names}
+        found |= {name: lines[name].take(at) for name in ORIGIN[:2]}
+        found |= {"source_item": pa.array(items.astype(np.int32)), "record": record, "message": message}
+        if self.stream.identity_is_record:
+            found["record_hash"] = self._hashes(lines["record"].take(at), items, reasons)
+        return pa.table({name: found[name] for name in self.schema.names}).cast(self.schema)
+
+    def _hashes(self, records: pa.Array, items: npt.NDArray[np.int64], reasons: pa.ChunkedArray) -> pa.Array:
+        """Return what makes each good row the same row: a hash of its record, and of which item of it it is."""
+        said = zip(records.to_pylist(), items.tolist(), reasons.is_null().to_pylist(), strict=True)
+        hashes = [
+            record_hash(record, item, self.stream) if is_good else None for record, item, is_good in said
+        ]
+        return pa.array(hashes, pa.binary())
+
+
+def record_hash(record: bytes, item: int, stream: Stream) -> bytes:
+    """Return the hash of a row that is identified by its record.
+
+    Of a message that the bridge landed, that is its topic and payload; when it was received is no part.
+    """
+    if stream.source.kind == "mqtt":
+        message = json_object(record.decode()) or {}
+        said = {name: message.get(name) for name in ("topic", "payload", "payload_base64")}
+        record = json.dumps(said, ensure_ascii=False).encode("utf-8", "replace")
+    return hashlib.md5(record + (b"\n%d" % item if stream.source.has_items else b"")).digest()
+
+
+def _columns(lines: pa.Table | pa.RecordBatch) -> dict[str, pa.Array]:
+    found = {}
+    for name in lines.schema.names:
+        column = lines.column(name)
+        found[name] = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if "message" not in found:
+        found["message"] = pa.nulls(lines.num_rows, MESSAGE)
+    return found
+
+
+def _reason(verdict: str) -> dict[str, str]:
+    reason, _, detail = verdict.partition(":")
+    return {"reason": reason, "detail": detail.strip(" ")}
+
+
+def _where(is_kept: pa.Array, values: pa.Array) -> pa.Array:
+    """Return values, null where they are not kept."""
+    places = np.arange(len(values))
+    is_kept = is_kept.combine_chunks() if isinstance(is_kept, pa.ChunkedArray) else is_kept
+    return values.take(pa.array(places, mask=~is_kept.to_numpy(zero_copy_only=False)))

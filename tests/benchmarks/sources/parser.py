@@ -1,0 +1,159 @@
+"""What reading records costs, of every preset and way of spelling, beside plain lines of CSV.
+
+Milliseconds of processors, of a thousand records at once, the least of five runs, and of a hundred thousand, once.
+Ratios are to plain CSV of as many records; ``rows``: where a record is several.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse.declare.settings import load_settings
+from lakehouse.declare.stream import Stream
+from lakehouse.home.envelope import Message
+from lakehouse.streams.sources.manifest import Layout
+from lakehouse.streams.sources.numbered import located_lines
+from lakehouse.streams.sources.parser import Parser
+from tests.streams.sources.test_network import CONN
+from tests.streams.sources.test_sensors import CHIRPSTACK, HELIUM, TTN, state
+
+T0 = 1_600_000_000
+SMALL, LARGE, QUICK = 1_000, 100_000, 5_000
+READINGS = """[streams.s]
+event_time = {{ column = "ts", unit = "s" }}
+levels = ["1d forever"]
+source = {{ {source} }}
+{more}
+[streams.s.columns]
+device = {{ {device} }}
+v = {{ type = "double" }}
+count = {{ type = "int", optional = true }}
+"""
+FILES, BRIDGE = 'path = "l/*", format = "{}"', 'kind = "mqtt", broker = "mqtt://l", topics = ["a"]'
+NFDUMP = "first,duration,proto,src,src_port,dst,dst_port,src_packets,src_bytes,flows"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Records of one kind: how they are declared, the names of their fields, and the record of a number."""
+
+    declared: str
+    layout: Layout
+    record: Callable[[int], bytes]
+
+
+def readings(file_format: str) -> str:
+    """Return a stream of readings in files."""
+    return READINGS.format(source=FILES.format(file_format), more="", device="")
+
+
+def preset(name: str, more: str = "") -> str:
+    """Return a stream that rests on a preset."""
+    return f'[streams.s]\npreset = "{name}"\n{more}\nsource.path = "l/*"\n'
+
+
+def reading(number: int, name: str = "device") -> dict[str, Any]:
+    """Return a reading as members."""
+    return {"ts": T0 + number, name: f"dev-{number % 99}", "v": number % 40 + 0.25, "count": number}
+
+
+def connection(number: int) -> tuple[Any, ...]:
+    """Return the values of a connection that Zeek logs."""
+    return (T0 + number + 0.5, f"C{number}", "10.0.0.1", 5353, "10.0.0.2", 53, "udp", 0.25, 120, 0, 2, 0)
+
+
+def flow(number: int) -> bytes:
+    """Return a flow as nfdump writes it."""
+    at = f"2020-09-13 14:{number // 60 % 60:02}:{number % 60:02}.250"
+    return f"{at},00:00:03.{number % 1000:03},UDP,10.0.0.1,443,10.0.0.2,10693,9,11214,1".encode()
+
+
+def as_json(value: Any) -> bytes:
+    """Return a record of JSON."""
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def uplink(number: int, whole: dict[str, Any], count: str) -> bytes:
+    """Return an uplink that differs from others by its counter."""
+    return as_json(whole | {count: number})
+
+
+def kinds() -> dict[str, Kind]:
+    """Return every kind of record by name."""
+    header = ("ts", "device", "v", "count")
+    bridged = READINGS.format(source=BRIDGE, more='identity = ["*"]', device='path = "$topic.1"')
+    paris = 'event_time.timezone = "Europe/Paris"'
+    return {
+        "csv": Kind(readings("csv"), header, lambda n: ",".join(map(str, reading(n).values())).encode()),
+        "csv_quoted": Kind(
+            readings("csv"), header, lambda n: ",".join(f'"{v}"' for v in reading(n).values()).encode()
+        ),
+        "ndjson": Kind(readings("ndjson"), None, lambda n: as_json(reading(n))),
+        "ndjson_escaped": Kind(
+            readings("ndjson"), None, lambda n: as_json(reading(n)).replace(b"dev-", b"dev\\u002d")
+        ),
+        "mqtt": Kind(
+            bridged, None, lambda n: Message("a/b", as_json(reading(n)), (T0 + n) * 10**6).to_line().strip()
+        ),
+        "zeek_tsv": Kind(
+            preset("zeek-conn"), tuple(CONN.split()), lambda n: "\t".join(map(str, connection(n))).encode()
+        ),
+        "zeek_json": Kind(
+            preset("zeek-conn"), None, lambda n: as_json(dict(zip(CONN.split(), connection(n), strict=True)))
+        ),
+        "nfdump": Kind(preset("nfdump", paris), tuple(NFDUMP.split(",")), flow),
+        "chirpstack": Kind(preset("chirpstack"), None, lambda n: uplink(n, CHIRPSTACK, "fCnt")),
+        "ttn": Kind(preset("ttn"), None, lambda n: uplink(n, TTN, "number")),
+        "helium": Kind(preset("helium"), None, lambda n: uplink(n, HELIUM, "fcnt")),
+        "home_assistant": Kind(
+            preset("home-assistant"),
+            None,
+            lambda n: as_json(state(f"{n}.5", "2016-11-26T01:37:24.265390+00:00")),
+        ),
+    }
+
+
+def figures(quick: bool) -> dict[str, Any]:
+    """Return milliseconds of processors, and ratios to CSV."""
+    found: dict[str, Any] = {"records": {"small": SMALL, "large": QUICK if quick else LARGE}}
+    for name, kind in kinds().items():
+        stream = declared(kind)
+        small, rows = taken(kind, stream, SMALL, 5)
+        large, _ = taken(kind, stream, QUICK if quick else LARGE, 1)
+        found[name] = {"small_ms": round(small, 2), "large_ms": round(large, 1), "rows": rows / SMALL}
+    for name in kinds():
+        ratios = {
+            f"{size}_ratio": found[name][f"{size}_ms"] / found["csv"][f"{size}_ms"]
+            for size in ("small", "large")
+        }
+        found[name] |= {ratio: round(value, 2) for ratio, value in ratios.items()}
+    return found
+
+
+def declared(kind: Kind) -> Stream:
+    """Return the stream of a kind."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "tidemark.toml"
+        config.write_text(f'home = "var"\n{kind.declared}', encoding="utf-8")
+        return load_settings(config).stream("s")
+
+
+def taken(kind: Kind, stream: Stream, count: int, rounds: int) -> tuple[float, int]:
+    """Return the least milliseconds of processors that reading so many records took, and the number of good rows."""
+    records = pa.array([kind.record(number) for number in range(count)], pa.binary())
+    lines = located_lines(pa.array(range(count), pa.int64()), records, "f")
+    least = float("inf")
+    for _ in range(rounds):
+        began = time.process_time()
+        rows = Parser.of(stream, (kind.layout,)).parse(lines)
+        least = min(least, time.process_time() - began)
+    assert rows["reason"].null_count == rows.num_rows
+    return least * 1000, rows.num_rows
