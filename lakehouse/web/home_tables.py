@@ -6,6 +6,7 @@ connection that sees no statement of other people.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -32,6 +33,8 @@ router = APIRouter(tags=["home"])
 _FRESH = {"Cache-Control": "no-store"}
 # How many values of a facet are listed.
 _FACET = 50
+# The folders of an absolute path, which no URL is.
+_FOLDERS = re.compile(r"(?<![\w:/.*])/(?:[^\s/'\"`;,]+/)+")
 
 
 @router.get("/status.json", summary="Streams, lateness, jobs, bridges and the service, as they are now")
@@ -42,13 +45,28 @@ async def state(request: Request) -> Response:
     def work(_: Stop) -> bytes:
         found = status(layout)
         found.pop("home")
-        for part in ("streams", "jobs", "heartbeats"):
+        for part in ("streams", "withheld", "jobs", "standing", "heartbeats"):
             found[part] = [one for one in found[part] if seen.sees(one["stream"])]
-        # The service names every stream that it works on.
-        found["service"] = found["service"] if seen.streams is None else None
-        return json_bytes(json_value(found))
+        if seen.streams is not None:
+            # The service names every stream that it works on; a version has the bytes of all.
+            found["service"] = None
+            found["published"] = found["published"] and found["published"] | {"bytes": None}
+        return json_bytes(without_paths(json_value(found)))
 
     return Response(await work_of(request).run(request, work), headers=_FRESH, media_type="application/json")
+
+
+def without_paths(value: Any) -> Any:
+    """Return a document whose texts hold of each absolute path the last name only.
+
+    >>> without_paths({"error": "/srv/in/a.csv: gone; see s3://bucket/a/b", "n": 1})
+    {'error': '…/a.csv: gone; see s3://bucket/a/b', 'n': 1}
+    """
+    if isinstance(value, dict):
+        return {name: without_paths(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [without_paths(one) for one in value]
+    return _FOLDERS.sub("…/", value) if isinstance(value, str) else value
 
 
 @router.get("/quality.{format}", summary="Verdicts of the checks, newest first")
@@ -57,7 +75,9 @@ async def quality(
     format: Format,
     stream: str | None = Query(None, max_length=300, description="A stream, or query-NAME."),
     failed: bool = Query(False, description="Only rules that failed."),
-    runs: int | None = Query(None, ge=1, description="Only this many newest verdicts of each rule."),
+    runs: int | None = Query(
+        None, ge=1, le=2**31 - 1, description="Only this many newest verdicts of each rule."
+    ),
     limit: int = Query(1000, ge=1, description="Most rows."),
 ) -> Response:
     """Return verdicts, each with its limit and what was observed."""
@@ -172,7 +192,7 @@ async def quarantine(
     stream: str,
     format: Format,
     conditions: list[str] = Depends(_rejected),
-    before: int | None = Query(None, description="Only batches before this one."),
+    before: int | None = Query(None, le=2**62, description="Only batches before this one."),
     limit: int = Query(100, ge=1, description="Most records."),
 ) -> Response:
     """Return rejected records, the first 4,096 bytes of each escaped; those that were requeued since too."""

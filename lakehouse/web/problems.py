@@ -13,9 +13,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
-from lakehouse.serving.ask.question import AskError
+from lakehouse.serving.ask.question import AskError, UnknownStream
 from lakehouse.serving.file.versions import NotPublished, VersionGone
 from lakehouse.serving.sandbox.sandbox import SqlFailed
+from lakehouse.web.tokens import Token
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +77,10 @@ def response_of(problem: Problem) -> Response:
 def answer_with_problems(app: FastAPI) -> None:
     """Have an application tell every error as a problem."""
 
-    async def respond(_: Request, error: Exception) -> Response:
+    async def respond(request: Request, error: Exception) -> Response:
+        token: Token | None = request.scope.get("token")
+        if isinstance(error, UnknownStream) and token is not None and token.streams is not None:
+            error = UnknownStream(error.stream, list(filter(token.sees, error.among)))
         return response_of(problem_of(error))
 
     stores = StoreUnavailable, ObjectUnread

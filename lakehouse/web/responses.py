@@ -8,6 +8,7 @@ pointer. The ETag is made of the version and of the question as it was understoo
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from starlette.responses import Response
 
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.web.formats import MEDIA_TYPES, Format, Rows, written
+from lakehouse.web.problems import Problem
 from lakehouse.web.versions import Versions
 from lakehouse.web.work import Stop, Work
 
@@ -47,7 +49,11 @@ def declared(version: Annotated[int, Path(ge=1, le=2**31 - 1, description="A pub
 def asked_version(request: Request) -> At:
     """Return the version that the address names, the current one where it names none."""
     given = request.path_params.get("version")
-    return At(versions_of(request).current(), True) if given is None else At(int(given), False)
+    if given is None:
+        return At(versions_of(request).current(), True)
+    if not re.fullmatch(r"[0-9]{1,10}", str(given)) or not 1 <= int(given) < 2**31:
+        raise Problem(422, "Wrong parameter", "version: expected the number of a published version")
+    return At(int(given), False)
 
 
 Declared, Asked = Depends(declared), Depends(asked_version)

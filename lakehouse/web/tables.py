@@ -72,7 +72,7 @@ async def ledger(
     request: Request,
     format: Format,
     stream: str = Query(description="A published stream."),
-    before: int | None = Query(None, description="Only batches before this one."),
+    before: int | None = Query(None, le=2**62, description="Only batches before this one."),
     limit: int = Query(1000, ge=1, description="Most batches."),
     at: At = Asked,
 ) -> Response:

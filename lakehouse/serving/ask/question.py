@@ -40,6 +40,14 @@ class UnknownName(AskError):
     """A stream, measure, key, query, output, group or aggregate that does not exist; the message names others."""
 
 
+class UnknownStream(UnknownName):
+    """A stream that is not published; ``among``: those that are."""
+
+    def __init__(self, stream: str, among: Sequence[str]) -> None:
+        super().__init__(unknown("stream", stream, among))
+        self.stream, self.among = stream, among
+
+
 @dataclass(frozen=True)
 class Question:
     """A question; times in microseconds UTC, half-open.
@@ -182,7 +190,7 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
     if question.stream not in streams:
         if withheld := withheld_of(connection, question.stream):
             raise UnknownName(withheld)
-        raise UnknownName(unknown("stream", question.stream, list(streams)))
+        raise UnknownStream(question.stream, list(streams))
     found = _rows(
         connection, f"SELECT measure, is_counter FROM measures WHERE stream = {text(question.stream)}"
     )

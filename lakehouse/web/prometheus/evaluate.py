@@ -41,14 +41,19 @@ class Found:
     warnings: list[str]
 
 
-def evaluated(reader: PublishedReader, asked: RangeQuestion, times_us: Sequence[int]) -> Found:
-    """Return the samples of a query at some evenly spaced times.
+def evaluated(
+    reader: PublishedReader,
+    asked: RangeQuestion,
+    times_us: Sequence[int],
+    streams: tuple[str, ...] | None = None,
+) -> Found:
+    """Return the samples of a query at some evenly spaced times; ``streams`` may be named to who asks, None for all.
 
     Raises:
         PromqlRefused: when the metric, a label or so many series or rounds cannot be answered.
         AskError: as ``ask``.
     """
-    of = metric(reader, asked.metric)
+    of = metric(reader, asked.metric, streams)
     keys = _key_matchers(of, asked)
     bounds = _bounds(reader, asked.matchers)
     by = _by(of, asked, keys)

@@ -37,9 +37,14 @@ class Metric:
         return [one for one in self.groupings if not any(set(one[1]) < other for other in held)]
 
 
+def seen_only(streams: tuple[str, ...] | None) -> str:
+    """Return the condition on streams that may be seen, nothing for all."""
+    return "" if streams is None else f"WHERE stream IN ({', '.join(map(text, streams)) or 'NULL'})"
+
+
 def metrics_of(reader: PublishedReader, streams: tuple[str, ...] | None = None) -> dict[str, Metric]:
     """Return every metric of a version by its name, of all streams or of those that may be seen."""
-    only = "" if streams is None else f"WHERE stream IN ({', '.join(map(text, streams)) or 'NULL'})"
+    only = seen_only(streams)
     rows = reader.connection.execute(
         f"SELECT DISTINCT ON (stream, measure) stream, measure, is_counter, groupings FROM ladder {only} "
         "ORDER BY stream, measure"
@@ -52,13 +57,13 @@ def metrics_of(reader: PublishedReader, streams: tuple[str, ...] | None = None) 
     return found
 
 
-def metric(reader: PublishedReader, name: str) -> Metric:
+def metric(reader: PublishedReader, name: str, streams: tuple[str, ...] | None = None) -> Metric:
     """Return one metric.
 
     Raises:
-        PromqlRefused: when there is none, with those that there are.
+        PromqlRefused: when there is none, with those that there are, and that may be seen.
     """
-    known = metrics_of(reader)
+    known = metrics_of(reader, streams)
     if name not in known:
         from lakehouse.serving.ask.question import unknown, withheld_of
 

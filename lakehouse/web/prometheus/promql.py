@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -31,6 +32,10 @@ FUNCTIONS = {
 OPERATORS = {"sum": ("sum", "count", "increase"), "min": ("min",), "max": ("max",)}
 BOUNDS = ("value", "low", "high")
 ALERTS = "ALERTS"
+# The parser calls itself for each operator and bracket: some thousands end the process, whose stack they fill.
+_LONGEST, _MOST_PARTS = 50_000, 100
+_TEXTS = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`", re.DOTALL)
+_PARTS = re.compile(r"[-+*/%^(\[{=!<>~@]|\b(?:and|or|unless|atan2)\b", re.IGNORECASE)
 _ARITHMETIC: dict[str, Callable[[float, float], float]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -105,6 +110,10 @@ def selected(text: str) -> tuple[str | None, tuple[Matcher, ...]]:
 
 
 def _tree(text: str) -> Any:
+    if len(text) > _LONGEST:
+        raise PromqlRefused(f"no PromQL: expected at most {_LONGEST:,} characters", is_syntax=True)
+    if len(_PARTS.findall(_TEXTS.sub("", text))) > _MOST_PARTS:
+        raise PromqlRefused(f"no PromQL: more than {_MOST_PARTS} operators and brackets", is_syntax=True)
     try:
         return promql.parse(text)
     except (ValueError, RecursionError) as error:

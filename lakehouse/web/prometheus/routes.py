@@ -14,12 +14,12 @@ from starlette.responses import Response
 from lakehouse.declare.durations import parse_duration
 from lakehouse.serving.ask.question import AskError, microseconds
 from lakehouse.serving.sandbox.sandbox import PublishedReader
-from lakehouse.web.access import check_all_streams, check_stream, note, token
+from lakehouse.web.access import MOST_PARAMETERS, check_all_streams, check_stream, note, token
 from lakehouse.web.formats import json_bytes
 from lakehouse.web.parameters import BEGINNING_US, END_US
 from lakehouse.web.problems import Problem
 from lakehouse.web.prometheus.evaluate import MOST_TIMES, Found, Samples, alerts, evaluated
-from lakehouse.web.prometheus.metrics import label_sets, matching, metrics_of
+from lakehouse.web.prometheus.metrics import label_sets, matching, metrics_of, seen_only
 from lakehouse.web.prometheus.promql import AlertsQuestion, Asked, PromqlRefused, parsed, selected
 from lakehouse.web.responses import versions_of, work_of
 from lakehouse.web.work import Stop
@@ -29,7 +29,7 @@ _MOST_LISTED = 10_000
 # The same parameters come in the address and in a form, so they are read by hand and described here.
 _PARAMETERS = {
     "query": "PromQL, of which range functions are answered.",
-    "time": "Unix seconds or RFC 3339; default: after the newest row of all streams.",
+    "time": "Unix seconds or RFC 3339; default: after the newest row of all streams that the token may see.",
     "start": "The first time: Unix seconds or RFC 3339.",
     "end": "The last time.",
     "step": "Seconds, or a duration such as 15s.",
@@ -60,15 +60,15 @@ def _described(*names: str) -> dict[str, Any]:
 @router.post("/query", include_in_schema=False)
 @router.get("/query", summary="A query at one time", openapi_extra=_described("query", "time"))
 async def query(request: Request) -> Response:
-    """Return a sample per series; without a time, after the newest row of all streams."""
+    """Return a sample per series; without a time, after the newest row of all streams that may be seen."""
     given = await _given(request)
 
     def work(reader: PublishedReader, asked: Asked) -> tuple[Any, Sequence[str]]:
         time_us = _time(given, "time", None)
-        time_us = _newest(reader) if time_us is None else time_us
+        time_us = _newest(reader, token(request).streams) if time_us is None else time_us
         if isinstance(asked, float):
             return {"resultType": "scalar", "result": [time_us / 1e6, _text(asked)]}, []
-        found = _found(reader, asked, [time_us])
+        found = _found(request, reader, asked, [time_us])
         result = [{"metric": one.labels, "value": _point(one.points[-1])} for one in found.series]
         return {"resultType": "vector", "result": result}, found.warnings
 
@@ -90,7 +90,7 @@ async def query_range(request: Request) -> Response:
         if isinstance(asked, float):
             found = Found([Samples({}, [(time, asked) for time in times])], [])
         else:
-            found = _found(reader, asked, times)
+            found = _found(request, reader, asked, times)
         result = [{"metric": one.labels, "values": [_point(p) for p in one.points]} for one in found.series]
         return {"resultType": "matrix", "result": result}, found.warnings
 
@@ -182,7 +182,11 @@ async def _given(request: Request) -> Given:
     found = {name: request.query_params.getlist(name) for name in request.query_params}
     if request.method == "POST":
         body = (await request.body()).decode("utf-8", "replace")
-        for name, values in parse_qs(body, keep_blank_values=True, max_num_fields=1000).items():
+        try:
+            form = parse_qs(body, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
+        except ValueError:
+            raise Problem(400, "bad_data", f"a form may have {MOST_PARAMETERS} fields") from None
+        for name, values in form.items():
             found[name] = [*found.get(name, []), *values]
         note(request, {name: ", ".join(values) for name, values in found.items()})
     return found
@@ -248,10 +252,10 @@ def _document(data: Any, warnings: Sequence[str]) -> bytes:
     return json_bytes({"status": "success", "data": data, **said})
 
 
-def _found(reader: PublishedReader, asked: Any, times: Sequence[int]) -> Found:
+def _found(request: Request, reader: PublishedReader, asked: Any, times: Sequence[int]) -> Found:
     if isinstance(asked, AlertsQuestion):
         return alerts(reader, asked, times)
-    return evaluated(reader, asked, times)
+    return evaluated(reader, asked, times, token(request).streams)
 
 
 def _label_sets(
@@ -279,8 +283,9 @@ def _limited(given: Given, found: list[Any]) -> tuple[list[Any], list[str]]:
     return found[:limit], ["results truncated due to limit"] if len(found) > limit else []
 
 
-def _newest(reader: PublishedReader) -> int:
-    row = reader.connection.execute("SELECT coalesce(max(newest_us), 0) + 1 FROM streams").fetchone()
+def _newest(reader: PublishedReader, streams: tuple[str, ...] | None) -> int:
+    only = seen_only(streams)
+    row = reader.connection.execute(f"SELECT coalesce(max(newest_us), 0) + 1 FROM streams {only}").fetchone()
     return int(row[0]) if row else 0
 
 
