@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -30,8 +31,7 @@ class Repeating(dict[str, Any]):
 
     def __init__(self, members: Sequence[tuple[str, Any]]) -> None:
         super().__init__(members)
-        names = [name for name, _ in members]
-        self.repeated = {name for name in self if names.count(name) > 1}
+        self.repeated = {name for name, count in Counter(name for name, _ in members).items() if count > 1}
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:

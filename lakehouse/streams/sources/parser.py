@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,11 @@ from lakehouse.streams.sources.verdicts import Rejected
 
 ORIGIN = ("source_file", "source_line", "source_item")
 _NOT_UTF8 = "bad_utf8: the record is not UTF-8"
+# The beginning of a message whose texts have no other escapes than of quotes.
+_TEXT = rb'"(?:[^"\\]|\\")*+"'
+_SAID = re.compile(
+    rb'\{"topic": %b, "payload(?:_base64)?": %b(?=, "received": [0-9]+, "qos": )' % (_TEXT, _TEXT)
+)
 _Verdicts = list[tuple[int, int, str]]
 
 
@@ -222,10 +228,18 @@ def record_hash(record: bytes, item: int, stream: Stream) -> bytes:
     Of a message that the bridge landed, that is its topic and payload; when it was received is no part.
     """
     if stream.source.kind == "mqtt":
-        message = json_object(record.decode()) or {}
-        said = {name: message.get(name) for name in ("topic", "payload", "payload_base64")}
-        record = json.dumps(said, ensure_ascii=False).encode("utf-8", "replace")
+        record = _said_by(record)
     return hashlib.md5(record + (b"\n%d" % item if stream.source.has_items else b"")).digest()
+
+
+def _said_by(message: bytes) -> bytes:
+    """Return topic and payload of a message, however it is spelled, as the bridge spells them."""
+    found = _SAID.match(message)
+    if found:
+        return found[0] + b"}"
+    members = json_object(message.decode()) or {}
+    said = {name: members[name] for name in ("topic", "payload", "payload_base64") if name in members}
+    return json.dumps(said, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _columns(lines: pa.Table | pa.RecordBatch) -> dict[str, pa.Array]:

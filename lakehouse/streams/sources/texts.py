@@ -128,14 +128,17 @@ def is_long(number: int) -> bool:
 
 
 def _double(text: str) -> float | None:
-    is_number = _NUMBER.fullmatch(text) or _SPECIAL.fullmatch(text)
-    return float(text) if is_number and len(text) <= LONGEST_NUMBER else None
+    return float(text) if _is_number(text) or is_special(text) else None
+
+
+def _is_number(text: str) -> bool:
+    found = _NUMBER.fullmatch(text) if len(text) <= LONGEST_NUMBER else None
+    return found is not None and abs(int(found[1] or 0)) <= _MOST_EXPONENT
 
 
 def _number(text: str) -> Decimal | None:
     """Return a number, exactly."""
-    found = _NUMBER.fullmatch(text) if len(text) <= LONGEST_NUMBER else None
-    return Decimal(text) if found and abs(int(found[1] or 0)) <= _MOST_EXPONENT else None
+    return Decimal(text) if _is_number(text) else None
 
 
 def _decimal(text: str, scale: int) -> Decimal | None:

@@ -18,6 +18,9 @@ from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.numbered import located_lines
 from lakehouse.streams.sources.parser import parse
 from lakehouse.streams.sources.plain_lines import cut_plain
+from lakehouse.streams.sources.record_texts import RecordTexts
+from tests.benchmarks.sources import parser as sources_of_presets
+from tests.benchmarks.sources.parser import kinds
 from tests.oracles.ingest import records as by_hand
 from tests.streams.odd_lines import CASES, KEYS, T0, csv_line, damaged, declared, json_line
 
@@ -312,6 +315,34 @@ def test_messages_of_the_bridge_are_read_inside_and_around_their_payload() -> No
         assert (row["room"], row["temp"], row["kept"], row["arrival_us"]) == ("hall", 20.5, False, T0 * US)
         assert json.loads(row["said"]) == payload
     assert found[0]["record_hash"] == found[5]["record_hash"] != found[1]["record_hash"]
+
+
+def test_a_message_is_the_same_however_it_is_spelled() -> None:
+    source = {"kind": "mqtt", "broker": "mqtt://localhost", "topics": ["air/#"], "path": "x"}
+    event = {"column": "$received", "unit": "us"}
+    stream = stream_of("ndjson", {"v": {"path": "$payload"}}, source=source, event_time=event, identity=["*"])
+    for payload in ('{"a": "\u00fc"}', "a\\b", "", '"', "a/b\n", "\u2028"):
+        line = Message("air/hall", payload.encode(), T0 * US).to_line().strip()
+        message = json.loads(line)
+        others = [json.dumps(message), json.dumps(message | {"mid": 3}, separators=(",", ":"))]
+        others.append(json.dumps(dict(reversed(message.items()))).replace("hall", "h\\u0061ll"))
+        found = rows([line, *(other.encode() for other in others)], stream)
+        assert len({row["record_hash"] for row in found}) == 1, payload
+        assert {row["v"] for row in found} == {payload.strip(" \t")}
+
+
+def test_plain_records_of_every_preset_are_cut_as_one_by_one() -> None:
+    for name, kind in kinds().items():
+        stream = sources_of_presets.declared(kind)
+        lines = numbered([kind.record(number) for number in range(40)])
+        columns = {name: lines[name].combine_chunks() for name in lines.column_names}
+        found, is_plain = cut_plain(columns, (kind.layout,), stream)
+        texts, reader = pa.table(found.texts).to_pylist(), RecordTexts(stream, (kind.layout,), {})
+        one_by_one = [reader.rows(line) for line in lines.to_pylist()]
+        for place, item, row in zip(found.places.tolist(), found.items.tolist(), texts, strict=True):
+            assert row == one_by_one[place][item], name
+        assert is_plain.all() == (name != "ndjson_escaped"), name
+        assert len(texts) == sum(map(len, one_by_one)) or not is_plain.any()
 
 
 def test_what_stands_beside_the_value_of_a_message_is_a_text_of_its_row() -> None:
