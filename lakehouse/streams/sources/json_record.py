@@ -121,8 +121,6 @@ class JsonPaths:
 
     def _row(self, item: Any, outer: Texts) -> Texts | Rejected:
         try:
-            if self.of_items and not isinstance(item, dict | None) and all(self.of_items.values()):
-                raise Rejected(expected_object(".".join(self.listed), _shown(item)))
             return outer | _texts(item, self.of_items, self.listed)
         except Rejected as verdict:
             return verdict
@@ -150,12 +148,8 @@ def _member(value: Any, parts: Parts, before: Parts) -> Any:
         if not isinstance(value, dict):
             if value is None or value == []:
                 return None
-            raise Rejected(expected_object(".".join((*before, *parts[:depth])), _shown(value)))
+            raise Rejected(expected_object(".".join((*before, *parts[:depth])), text_of(value) or ""))
         if isinstance(value, Repeating) and part in value.repeated:
             raise Rejected(repeated(".".join((*before, *parts[: depth + 1]))))
         value = value.get(part)
     return value
-
-
-def _shown(value: Any) -> str:
-    return text_of(value) or ""
