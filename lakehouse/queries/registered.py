@@ -48,6 +48,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,7 +57,7 @@ from lakehouse.declare.columns import NAME
 from lakehouse.declare.problems import Problem
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.kind import Query, kinds
-from lakehouse.queries.language.predicates import FOLDER
+from lakehouse.queries.language.predicates import FOLDER, Find, called_before, find_predicate
 from lakehouse.queries.language.text import check_clauses, cut
 from lakehouse.queries.language.tokens import Faults, QueryError
 from lakehouse.queries.language.tree import Asked, form_of, tree_of
@@ -103,14 +104,16 @@ def by_query(problems: Iterable[Problem]) -> dict[str, tuple[Problem, ...]]:
 def as_published(
     faulty: Iterable[str], published: Mapping[str, Mapping[str, Any]], streams: Mapping[str, Stream]
 ) -> dict[str, Query]:
-    """Return queries whose files are wrong now as a version was made of them, where they call no predicate.
+    """Return queries whose files, or those of their predicates, are wrong now, as a version was made of them.
 
     ``published``: the rows of queries in that version, by name.
     """
     found = {}
+    # What is a counter now may have been none then.
+    streams = {name: stream.model_copy(update={"counters": ()}) for name, stream in streams.items()}
     for name in published.keys() & set(faulty):
         with suppress(QueryError):
-            query = parse_query(name, published[name]["statement"], streams)
+            query = _read(name, published[name]["statement"], streams, called_before)
             found[name] = replace(query, description=published[name]["description"])
     return found
 
@@ -123,6 +126,10 @@ def parse_query(name: str, text: str, streams: Mapping[str, Stream], predicates:
     Raises:
         QueryError: with every fault found, and line, column and reason of the first.
     """
+    return _read(name, text, streams, partial(find_predicate, predicates))
+
+
+def _read(name: str, text: str, streams: Mapping[str, Stream], predicates: Find) -> Query:
     faults = Faults(text)
     query = _query(name, text, streams, predicates, faults)
     if faults.found or query is None:
@@ -131,7 +138,7 @@ def parse_query(name: str, text: str, streams: Mapping[str, Stream], predicates:
 
 
 def _query(
-    name: str, text: str, streams: Mapping[str, Stream], predicates: Path | None, faults: Faults
+    name: str, text: str, streams: Mapping[str, Stream], predicates: Find, faults: Faults
 ) -> Query | None:
     parts = cut(text, faults)
     tree = tree_of(parts, faults) if parts and parts.is_plain else None

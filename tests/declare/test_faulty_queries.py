@@ -10,7 +10,7 @@ from jobs.scheduled import chosen_queries, configured_as, unserved
 from lakehouse.declare.problems import ConfigError, Permanent
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home_checks import examine_home
-from lakehouse.queries.registered import as_published
+from lakehouse.queries.registered import as_published, parse_query
 
 GOOD = "SELECT id FROM s WHERE x > 1"
 WRONG = {
@@ -89,3 +89,32 @@ def test_its_published_tables_are_made_of_the_text_that_was_published(settings: 
     assert list(found) == ["typo"]
     assert found["typo"].definition() == settings.query("good").definition()
     assert found["typo"].description == "What is above 1."
+
+
+def test_a_query_keeps_its_published_tables_when_its_predicate_becomes_faulty(
+    tmp_path: Path, settings: Settings
+) -> None:
+    called, folder = WRONG["called"], tmp_path / "predicates"
+    folder.mkdir()
+    (folder / "odd.py").write_text("def odd(x):\n    return x > 1\n", encoding="utf-8")
+    published = parse_query("called", called, settings.streams, folder)
+    before = {"called": {"query": "called", "statement": called, "description": ""}}
+
+    for text in ("def odd(x:", "def even(x): ...", None):
+        (folder / "odd.py").write_text(text, encoding="utf-8") if text else (folder / "odd.py").unlink()
+        now = load_settings(tmp_path / "tidemark.toml", tmp_path / "home")
+        found = as_published(now.faulty, before, now.streams)
+
+        assert "called" in now.faulty
+        assert [found["called"].definition()] == [published.definition()]
+
+
+def test_a_sum_keeps_its_published_answers_when_what_it_adds_up_is_declared_a_counter(
+    settings: Settings,
+) -> None:
+    text = "SELECT SUM(a.x) AS total FROM s a [1 HOUR], s b [1 HOUR] WHERE a.id = b.id EVERY 1 MINUTE"
+    counting = {"s": settings.stream("s").model_copy(update={"counters": ("x",)})}
+
+    found = as_published(["summed"], {"summed": {"statement": text, "description": ""}}, counting)
+
+    assert found["summed"].definition() == parse_query("summed", text, settings.streams).definition()

@@ -216,9 +216,22 @@ class Answers:
                 offset_of(value), f"{_spelling(value)}, which reads {count}", "columns of one stream"
             )
             return None
+        if function == "sum" and not self._adds_up([read for read in found if read], value):
+            return None
         if function == "count" and isinstance(value, exp.Column) and not all(map(_is_number, found)):
             return Call("count", sides.pop(), presence_sql(value))
         return Call(function, sides.pop(), value_sql(value)) if check_value(value, self.names) else None
+
+    def _adds_up(self, found: Iterable[Read], value: exp.Expr) -> bool:
+        """Tell if a value may be summed; what reads a counter may not, and is noted."""
+        for read in found:
+            source = self.names.sources[read.side]
+            if read.name in source.counters:
+                reason = f"{read.name} of {source.stream} is a counter, whose readings do not add up"
+                expected = "AVG, MIN or MAX of its readings, or COUNT; `tidemark ask` answers its increase"
+                self.faults.add(offset_of(value), f"SUM({_spelling(value)}), but {reason}", expected)
+                return False
+        return True
 
     def _refuse_ungrouped(self, node: exp.Column) -> None:
         if not self._is_grouping_read:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.queries.kind import Conjunct
 from lakehouse.queries.language.conditions import conjuncts
 from lakehouse.queries.language.filters import call_in, read_condition
+from lakehouse.queries.language.predicates import Find
 from lakehouse.queries.language.text import DIALECT
 from lakehouse.queries.language.tree import Names, Place, Read, offset_of
 
@@ -23,12 +23,12 @@ _CROSS = (
 
 
 def read_filters(
-    clauses: Iterable[exp.Expr | None], names: Names, predicates: Path | None
+    clauses: Iterable[exp.Expr | None], names: Names, predicates: Find
 ) -> list[tuple[Conjunct, ...]]:
     """Return the conditions on every side, in the written order; equalities go to ``names.equated``.
 
     These are looked at first: where they stand does not matter to a name that several streams have. What they say of
-    columns of one side comes last. ``predicates``: the folder of the operator's own ones.
+    columns of one side comes last. ``predicates``: finds one of the operator's own.
     """
     nodes = [node for clause in clauses for node in conjuncts(clause)]
     pairs = [pair for node in nodes if (pair := _as_equality(node))]
@@ -105,7 +105,7 @@ def _is_attribute(one: Read, two: Read) -> bool:
     return one.side != two.side or (is_one_type and one.name != two.name)
 
 
-def _filter(node: exp.Expr, names: Names, predicates: Path | None) -> tuple[int, Conjunct] | None:
+def _filter(node: exp.Expr, names: Names, predicates: Find) -> tuple[int, Conjunct] | None:
     """Return a condition with the number of its side; None where it is an equality that joins, or cannot be run."""
     from sqlglot import exp
 

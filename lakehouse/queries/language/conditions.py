@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.queries.kind import Conjunct
 from lakehouse.queries.language.filters import call_in, is_distance, read_condition
+from lakehouse.queries.language.predicates import Find
 from lakehouse.queries.language.tree import Names, Read, offset_of
 
 if TYPE_CHECKING:
@@ -136,10 +136,10 @@ def conjuncts(node: exp.Expr | None) -> Iterator[exp.Expr]:
             yield node
 
 
-def add_conjunct(node: exp.Expr, names: Names, matching: Matching, predicates: Path | None) -> None:
+def add_conjunct(node: exp.Expr, names: Names, matching: Matching, predicates: Find) -> None:
     """Put one conjunct where it belongs, or note why it cannot be run.
 
-    ``predicates``: the folder of the operator's own ones, which filter one side.
+    ``predicates``: finds one of the operator's own, which filter one side.
     """
     from sqlglot import exp
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lakehouse.declare.columns import Column
 from lakehouse.queries.kind import Conjunct, PythonCall
-from lakehouse.queries.language.predicates import NoPredicate, find_predicate
+from lakehouse.queries.language.predicates import Find, NoPredicate
 from lakehouse.queries.language.text import DIALECT
 from lakehouse.queries.language.tokens import Faults
 from lakehouse.queries.language.tree import Names, Read, offset_of
@@ -52,11 +51,11 @@ def call_in(node: exp.Expr) -> exp.Anonymous | None:
     return next((each for each in node.find_all(exp.Anonymous) if not is_distance(each)), None)
 
 
-def read_condition(node: exp.Expr, names: Names, predicates: Path | None) -> tuple[int, Conjunct] | None:
+def read_condition(node: exp.Expr, names: Names, predicates: Find) -> tuple[int, Conjunct] | None:
     """Return a condition with the number of its side; None, with the reason noted, where it cannot be run.
 
-    Comparisons must be known to read no more than one side; calls are looked at here. ``predicates``: the folder of the
-    operator's own ones.
+    Comparisons must be known to read no more than one side; calls are looked at here. ``predicates``: finds one of the
+    operator's own.
     """
     from sqlglot import exp
 
@@ -78,11 +77,11 @@ def read_condition(node: exp.Expr, names: Names, predicates: Path | None) -> tup
     return reads[0].side, Conjunct(filter_sql(node), tuple(sorted({read.name for read in reads})))
 
 
-def _call(node: exp.Anonymous, names: Names, predicates: Path | None) -> tuple[int, Conjunct] | None:
+def _call(node: exp.Anonymous, names: Names, predicates: Find) -> tuple[int, Conjunct] | None:
     reads = list(_arguments(node, names))
     offset, name = offset_of(node), node.name.lower()
     try:
-        predicate = find_predicate(predicates, name)
+        predicate = predicates(name)
         predicate.require(len(node.expressions))
     except NoPredicate as error:
         names.faults.add(offset, error.reason, error.expected)

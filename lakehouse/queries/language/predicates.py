@@ -12,7 +12,7 @@ Reading a configuration runs none of this code: it is parsed, so commands of ana
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -56,6 +56,10 @@ class PythonPredicate:
             )
 
 
+# How a text's predicates are found: the one of a name, or NoPredicate.
+Find = Callable[[str], PythonPredicate]
+
+
 def find_predicate(folder: Path | None, name: str) -> PythonPredicate:
     """Return what the file of a predicate says of it.
 
@@ -82,6 +86,11 @@ def find_predicate(folder: Path | None, name: str) -> PythonPredicate:
     if function is None:
         raise NoPredicate(f"{file} without a function {name}", f"def {name}(...) at its outermost level")
     return _predicate(name, path, function)
+
+
+def called_before(name: str) -> PythonPredicate:
+    """Return a predicate that a text was read with before; its file, which may be wrong now, is not looked at."""
+    return PythonPredicate(name, Path(f"{name}.py"), (), 0, None, by_row=True)
 
 
 def _predicate(name: str, path: Path, function: ast.FunctionDef) -> PythonPredicate:

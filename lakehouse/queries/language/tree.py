@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.declare.columns import NAME, RESERVED, Column
@@ -12,6 +11,7 @@ from lakehouse.declare.problems import nearest
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.kind import Output
 from lakehouse.queries.language.arguments import unread
+from lakehouse.queries.language.predicates import Find
 from lakehouse.queries.language.text import DIALECT, Parts, description_of, windows_of
 from lakehouse.queries.language.tokens import Faults
 
@@ -33,11 +33,12 @@ MORE_STREAMS = "more streams"
 
 @dataclass(frozen=True)
 class Source:
-    """One side: a stream under an alias, with the columns that can be read."""
+    """One side: a stream under an alias, with the columns that can be read; some of these are counters."""
 
     stream: str
     alias: str
     columns: dict[str, Column]
+    counters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -187,14 +188,14 @@ class Names:
 class Asked:
     """A registered text on its way to a query: its parts and its SELECT, and what it is read with.
 
-    ``predicates``: the folder of the operator's own ones. ``faults`` notes every reason why it cannot be run.
+    ``predicates``: finds one of the operator's own. ``faults`` notes every reason why it cannot be run.
     """
 
     name: str
     parts: Parts
     tree: exp.Select
     streams: Mapping[str, Stream]
-    predicates: Path | None
+    predicates: Find
     faults: Faults
 
     @property
@@ -317,7 +318,8 @@ def _source(table: exp.Expr, streams: Mapping[str, Stream], faults: Faults) -> S
         expected = nearest(name, sorted(streams))
         faults.add(offset_of(table), f"the unknown stream {table.name!r}", expected, about=name)
         return None
-    return Source(name, table.alias_or_name.lower(), streams[name].all_columns | TIMES)
+    stream = streams[name]
+    return Source(name, table.alias_or_name.lower(), stream.all_columns | TIMES, stream.counters)
 
 
 def own_windows(tables: Sequence[exp.Expr], parts: Parts, faults: Faults) -> tuple[int, ...]:

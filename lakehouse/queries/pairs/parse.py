@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.declare.durations import format_duration
 from lakehouse.queries.kind import of_side
 from lakehouse.queries.language.conditions import Matching, add_conjunct, conjuncts
+from lakehouse.queries.language.predicates import Find
 from lakehouse.queries.language.text import ClauseReader, Clauses, Grammar, Parts, duration, windows_of
 from lakehouse.queries.language.tokens import Faults, Span
 from lakehouse.queries.language.tree import (
@@ -194,7 +194,7 @@ def _window(tables: list[exp.Expr], parts: Parts, faults: Faults) -> int | None:
     return given[0].us
 
 
-def _matching(tree: exp.Select, names: Names, predicates: Path | None, offset: int) -> Matching:
+def _matching(tree: exp.Select, names: Names, predicates: Find, offset: int) -> Matching:
     matching = Matching()
     count = len(names.faults.found)
     for clause in clauses_on(tree):

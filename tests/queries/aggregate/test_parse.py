@@ -547,3 +547,30 @@ def _calls(query: AggregateQuery, places: list[int]) -> list[tuple[str, int | No
         else (each.function, places[each.side], query.sides[each.side].values[each.value][6:-12])
         for each in query.measures
     ]
+
+
+@pytest.mark.parametrize(
+    "select",
+    ["SUM(b.volume) AS total", "SUM(b.volume * 2 + b.temp) AS total", "COUNT(*) HAVING SUM(b.volume) > 5"],
+)
+def test_readings_of_a_counter_are_not_added_up(select: str) -> None:
+    meter = stream_of(
+        name="meter",
+        columns={"volume": "int", "src": "string"},
+        measures=["volume", "temp"],
+        counters=["volume"],
+    )
+    outputs, _, having = select.partition(" HAVING ")
+    text = f"SELECT {outputs} FROM a [1 HOUR], meter [1 HOUR] b WHERE a.src = b.src"
+    text += f" HAVING {having}" if having else ""
+
+    with pytest.raises(
+        QueryError, match=r"volume of meter is a counter, whose readings do not add up.*AVG, MIN"
+    ):
+        parse_query("asked", text + EVERY, STREAMS | {"meter": meter})
+
+    for function in ("AVG", "MIN", "MAX", "COUNT"):
+        kept = (
+            f"SELECT {function}(b.volume) AS n FROM a [1 HOUR], meter [1 HOUR] b WHERE a.src = b.src{EVERY}"
+        )
+        parse_query("asked", kept, STREAMS | {"meter": meter})
