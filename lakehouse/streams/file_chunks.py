@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Stream
-from lakehouse.streams.sources.lines import records_of
+from lakehouse.streams.sources.lines import FileParser, records_of
 from lakehouse.streams.sources.manifest import LandedFile, layouts_of
-from lakehouse.streams.sources.numbered import faulty_line, located_lines
+from lakehouse.streams.sources.numbered import faulty_line
 from lakehouse.streams.sources.parquet_rows import fault_of, numbered_rows, parsed_values
 from lakehouse.streams.sources.parser import Parser
 
@@ -95,14 +95,12 @@ class FileChunks:
             return [chunk for chunks in pool.map(read, files) for chunk in chunks]
 
     def _of_lines(self, file: LandedFile, parser: Parser, room: _Room) -> Iterator[Chunk]:
-        layout = parser.layouts.index(file.fields)
+        of_file = FileParser(parser, file.path, parser.layouts.index(file.fields))
         for lines in records_of(file.path, self.stream.source):
             if lines.num_rows:
-                numbers, records, faults = lines.columns
-                rows = parser.parse(located_lines(numbers, records, file.path, layout, faults))
-                yield self._chunk(
-                    file, rows, pa.table(lines), room.take(_bytes(records), _bytes(rows["record"]))
-                )
+                rows = of_file.parse(lines)
+                keep = room.take(_bytes(lines.column("record")), _bytes(rows["record"]))
+                yield self._chunk(file, rows, pa.table(lines), keep)
 
     def _of_rows(self, file: LandedFile, parser: Parser, room: _Room) -> list[Chunk]:
         """Return the chunks of a Parquet file; one faulty line if it cannot be read to its end."""

@@ -7,6 +7,7 @@ bytes: Python works per block, never per line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from lakehouse.streams.sources.nfdump import without_remarks
 from lakehouse.streams.sources.numbered import ALL, LineSet, located_lines
 from lakehouse.streams.sources.parquet_rows import parsed_parquet
 from lakehouse.streams.sources.parser import Parser
+from lakehouse.streams.sources.shown_offsets import ShownOffsets, shown_offsets
+from lakehouse.streams.sources.verdicts import AMBIGUOUS
 from lakehouse.streams.sources.zeek import without_headers
 
 BATCH_LINES = 100_000
@@ -41,10 +44,40 @@ def parsed_file(
         for rows in parsed_parquet(path, parser):
             yield rows if path not in without else rows.filter(without[path].lack(rows["source_line"]))
         return
+    of_file = FileParser(parser, path, layout)
     for lines in records_of(path, parser.stream.source):
         kept = lines if path not in without else lines.filter(without[path].lack(lines.column(0)))
         if kept.num_rows:
-            yield parser.parse(located_lines(kept.column(0), kept.column(1), path, layout, kept.column(2)))
+            yield of_file.parse(kept)
+
+
+@dataclass
+class FileParser:
+    """The parser of the lines of one file, block by block in order; ``layout``: of its lines.
+
+    Local times that come twice get the offset that the file's order shows; for that it is read once more.
+    """
+
+    parser: Parser
+    path: str
+    layout: int
+    _shown: ShownOffsets | None = None
+
+    def parse(self, lines: pa.RecordBatch) -> pa.Table:
+        """Return the rows of numbered lines."""
+        located = self._located(lines)
+        rows = self.parser.parse(located, self._shown)
+        if self._shown is not None or not self.parser.is_local:
+            return rows
+        if not pc.any(pc.equal(rows["reason"], AMBIGUOUS)).as_py():
+            return rows
+        time, every = self.parser.stream.event_time, records_of(self.path, self.parser.stream.source)
+        self._shown = shown_offsets((self.parser.times(self._located(each)) for each in every), time.timezone)
+        return self.parser.parse(located, self._shown)
+
+    def _located(self, lines: pa.RecordBatch) -> pa.Table:
+        numbers, records, faults = lines.columns
+        return located_lines(numbers, records, self.path, self.layout, faults)
 
 
 def records_of(path: str, source: Source) -> Iterator[pa.RecordBatch]:

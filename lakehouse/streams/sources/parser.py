@@ -4,8 +4,8 @@
     texts -> values     texts of a usual form in Arrow (plain_values), all others one by one (row_values)
 
 Both halves of a step mean the same; docs/sources.md says what. The verdict on a record is a function of the record, the
-configuration and the time of its listing: it does not depend on what came before, on the clock or on how files were cut
-into batches.
+configuration and the time of its listing; of a local time that comes twice also of the order of its file. It does not
+depend on what came before, on the clock or on how files were cut into batches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakehouse.declare.columns import sql_type
 from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.avro import Schemas, schemas_of
-from lakehouse.streams.sources.field_map import FieldMap
+from lakehouse.streams.sources.field_map import ARRIVAL, EVENT, FieldMap
 from lakehouse.streams.sources.json_record import json_object
 from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.message_texts import MESSAGE, message_texts
@@ -34,6 +34,7 @@ from lakehouse.streams.sources.plain_lines import CutRows, cut_plain, joined_row
 from lakehouse.streams.sources.plain_values import Mask, arrow_type, typed
 from lakehouse.streams.sources.record_texts import RecordTexts
 from lakehouse.streams.sources.row_values import RowValues
+from lakehouse.streams.sources.shown_offsets import ITEM, LINE, TEXT, ShownOffsets, with_offsets
 from lakehouse.streams.sources.usual_texts import usual_texts
 from lakehouse.streams.sources.verdicts import Rejected
 
@@ -85,22 +86,56 @@ class Parser:
             {**dict(zip(self._values.names, self._values.types, strict=True)), **origin, **digest, **verdict}
         )
 
-    def parse(self, lines: pa.Table | pa.RecordBatch) -> pa.Table:
+    def parse(self, lines: pa.Table | pa.RecordBatch, shown: ShownOffsets | None = None) -> pa.Table:
         """Return the rows of lines, in order of lines and items; ``reason`` is null for those to be accepted.
 
         Lines are as ``numbered.LINE_SCHEMA`` has them. They may have a ``message``, the time when each was listed
         (``listed_us``), and which of its ``items`` are wanted. NaN and infinities become null: they count as missing.
+        ``shown``: offsets that local times of some rows lack.
         """
         columns = _columns(lines)
         cut, verdicts = self._cut(columns)
         texts, is_valid = self._texts(cut, columns)
+        if shown is not None:
+            offsets = shown.of(columns["source_line"].take(pa.array(cut.places)), cut.items)
+            texts |= {name: with_offsets(texts[name], offsets) for name in self._of_time}
         listed = columns["listed_us"].take(pa.array(cut.places)) if "listed_us" in columns else None
         values, is_good = typed(texts, len(cut.places), self.stream, listed)
         is_good &= is_valid
         found = [(values.filter(pa.array(is_good)), cut.places[is_good], cut.items[is_good])]
         found.append(self._one_by_one(cut, texts, ~is_good, is_valid, listed))
         found.append(self._rejected(verdicts))
-        return self._beside_origin(found, columns)
+        return self._beside_origin(found, columns, shown)
+
+    def times(self, lines: pa.Table) -> pa.Table:
+        """Return what shows passes: lines and items, texts of times, and what the rows of a source have in common."""
+        columns = _columns(lines)
+        cut, _ = self._cut(columns)
+        texts, _ = self._texts(cut, columns)
+        known = {LINE: columns["source_line"].take(pa.array(cut.places)), ITEM: cut.items, TEXT: texts[EVENT]}
+        other = (*self._of_time, *self.stream.measures, "*")
+        apart = [name for name in (*self.stream.keys, *self.stream.identity) if name not in other]
+        return pa.table(known | {f"of_{name}": texts[name] for name in apart})
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether event times without an offset are read by the clocks of a zone that may change them."""
+        return self.stream.event_time.unit == "iso" and self.stream.event_time.timezone != "UTC"
+
+    @cached_property
+    def _of_time(self) -> list[str]:
+        """The event time, and the texts that are read from the same field."""
+        fields, time, arrival = self._fields.fields, self.stream.event_time, self.stream.arrival_time
+        names = [EVENT, *(name for name, one in self.stream.all_columns.items() if one.type == "string")]
+        if arrival and (arrival.unit, arrival.timezone) == (time.unit, time.timezone):
+            names.append(ARRIVAL)
+        event = fields[EVENT]
+        return [
+            name
+            for name in names
+            if (self._fields.path(name), fields[name].position, fields[name].file)
+            == (self._fields.path(EVENT), event.position, event.file)
+        ]
 
     @cached_property
     def _values(self) -> pa.Schema:
@@ -193,6 +228,7 @@ class Parser:
         self,
         parts: list[tuple[pa.Table, npt.NDArray[np.int64], npt.NDArray[np.int64]]],
         lines: Mapping[str, pa.Array],
+        shown: ShownOffsets | None,
     ) -> pa.Table:
         """Return rows in order, beside what they come from."""
         values = pa.concat_tables([table for table, *_ in parts], promote_options="default")
@@ -210,7 +246,11 @@ class Parser:
         found |= {name: lines[name].take(at) for name in ORIGIN[:2]}
         found |= {"source_item": pa.array(items.astype(np.int32)), "record": record, "message": message}
         if self.stream.identity_is_record:
-            found["record_hash"] = self._hashes(lines["record"].take(at), items, reasons)
+            records = lines["record"].take(at)
+            if shown is not None:
+                offsets = shown.of(lines["source_line"].take(at), items)
+                records = with_offsets(records, offsets)
+            found["record_hash"] = self._hashes(records, items, reasons)
         return pa.table({name: found[name] for name in self.schema.names}).cast(self.schema)
 
     def _hashes(self, records: pa.Array, items: npt.NDArray[np.int64], reasons: pa.ChunkedArray) -> pa.Array:

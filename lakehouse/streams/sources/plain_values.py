@@ -92,9 +92,7 @@ def _time(text: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
         return _fitted_time(text, time)
     if time.unit != "iso":
         return _scaled(text, time.unit)
-    found = pc.extract_regex(text, _ISO)
-    wall, part, offset = (pc.struct_field(found, name) for name in ("wall", "part", "offset"))
-    shown = pc.add(pc.multiply(wall.cast(pa.timestamp("s")).cast(pa.int64()), 10**6), _padded(part, 6))
+    shown, offset = clock_times(text)
     offsets = offset.dictionary_encode()
     named = {text: offset_us(text) for text in offsets.dictionary.to_pylist() if text}
     away = pa.array([named.get(text) for text in offsets.dictionary.to_pylist()], pa.int64())
@@ -102,6 +100,13 @@ def _time(text: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
     micros = pc.subtract(shown, pc.coalesce(told, _local_offsets(shown, told, time.timezone)))
     is_sure = pc.or_(micros.is_valid(), text.is_null())
     return micros, np.asarray(is_sure.to_numpy(zero_copy_only=False))
+
+
+def clock_times(text: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the microseconds that clocks show, null of texts of another form, and offsets, which may be empty."""
+    parts = pc.extract_regex(text, _ISO)
+    wall, part, offset = (pc.struct_field(parts, name) for name in ("wall", "part", "offset"))
+    return pc.add(pc.multiply(wall.cast(pa.timestamp("s")).cast(pa.int64()), 10**6), _padded(part, 6)), offset
 
 
 def _padded(digits: pa.Array, places: int) -> pa.Array:

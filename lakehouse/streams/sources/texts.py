@@ -79,6 +79,12 @@ def clock_change(text: str, time: TimeColumn) -> bool | None:
     return None if first == second else first > second
 
 
+def local_time(text: str) -> int | None:
+    """Return the microseconds that clocks show, None where the text is no time, or has no clock time, or an offset."""
+    shown = _shown(text) if ":" in text else None
+    return None if shown is None or shown[1] is not None else shown[0]
+
+
 def utc_offset(wall_us: int, zone: str, fold: int = 0) -> int:
     """Return by how many microseconds the clocks of a zone are ahead of UTC when they show a time.
 

@@ -19,6 +19,7 @@ _UNITS = ("s", "ms", "us", "ns")
 # The calendar is the same again after so many years and days.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _EPOCH = date(1970, 1, 1)
+AMBIGUOUS = "ambiguous_time"
 CLOCK = "clock"
 EVENT_IS = f"{CLOCK}: event time is "
 NO_OBJECT = "malformed: expected one JSON object"
@@ -123,7 +124,7 @@ def out_of_bounds(text: str, event_us: int, stream: Stream) -> str:
 
 def changed_clock(text: str, time: TimeColumn, is_twice: bool) -> str:
     """Return the verdict on a local time that the clocks of its zone show twice, or never, as they are changed."""
-    reason, told = ("ambiguous_time", "comes twice") if is_twice else ("skipped_time", "the clocks skip")
+    reason, told = (AMBIGUOUS, "comes twice") if is_twice else ("skipped_time", "the clocks skip")
     where = f"in {time.timezone}; expected an offset, such as +01:00"
     return f"{reason}: {time.column} is '{text[:100]}', which {told} {where}"
 

@@ -6,7 +6,8 @@
 as they come, an hour of stream time at each of two rates, replayed faster: 45 minutes; ``history`` does for a minute
 each, in a home that has ten million nodes already: 6 minutes. ``manifests``: what finding the next batch costs behind
 thousands. ``listing``: what looking for new files on a store costs. ``parser``: what reading records of each preset
-costs. ``soak``: whether memory and files stay flat, 40 minutes.
+costs. ``local_times``: what zones cost, and the hour that comes twice. ``soak``: whether memory and files stay flat, 40
+minutes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,6 @@ if __name__ == "__main__":
     run_parts(
         __doc__,
         __package__,
-        ("manifests", "listing", "parser"),
+        ("manifests", "listing", "parser", "local_times"),
         only_in_full=("kafka", "freshness", "history", "soak"),
     )
