@@ -30,6 +30,7 @@ def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
 
     layout = settings.layout
     contained = read_marker(layout.rollup(stream.name))
+    rejected = quarantine.rejected_records(layout, stream.name, contained.batch) if contained.batch else {}
     extent = read_extent(layout, stream.name, contained.batch)
     schema = rollup.require_current(layout, stream)
     return StreamSnapshot(
@@ -45,7 +46,8 @@ def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
         latest_us=stream.latest,
         raw_path=str(layout.raw(stream.name).relative_to(layout.tables)),
         earliest_us=extent.earliest_us,
-        quarantine=quarantine.waiting_records(layout, stream) if contained.batch else {},
+        quarantine={reason: records.open for reason, records in rejected.items()},
+        closed={reason: records.closed for reason, records in rejected.items()},
         entered=read_level_counts(layout.rollup(stream.name), len(stream.levels)) if contained.batch else (),
         since=schema.since,
         unchecked=ranges_through(layout.unchecked(stream.name), contained.batch),

@@ -122,14 +122,14 @@ def silent_processes(home: HomeState) -> Iterator[Finding]:
 
 
 def quarantined_shares(home: HomeState) -> Iterator[Finding]:
-    """Streams of which more than a hundredth of what was received is in quarantine."""
+    """Streams of which more than a hundredth of what was received is open in quarantine."""
     for stream in home.status["streams"]:
         received, reasons = stream.get("received", 0), stream.get("quarantine", {})
         share = sum(reasons.values()) / received if received else 0.0
         if share > SOME_QUARANTINED:
             state: State = "wrong" if share > MOST_QUARANTINED else "warning"
             counts = ", ".join(f"{reason} {records:,}" for reason, records in reasons.items())
-            seen = f"{share:.1%} of {received:,} records received: {counts}"
+            seen = f"{share:.1%} of {received:,} records received are open: {counts}"
             fix = f"mend the declaration or the source, then `tidemark requeue {stream['stream']}`"
             yield Finding(f"quarantine of {stream['stream']}", state, seen, fix)
 

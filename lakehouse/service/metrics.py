@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -30,19 +30,22 @@ from lakehouse.service.tasks import SECONDS
 Facts = Mapping[str, Any]
 # The newest commits of a ledger and of its corrections.
 Seen = tuple[tuple[int, int], ...]
+# Open and closed rejected records: stream, reason, open, closed. The published file has them, which others open.
+Quarantine = Callable[[], Iterable[tuple[str, str, int, int]]]
 OUTCOMES = ("accepted", "quarantined", "duplicates")
-_COLUMNS = ("batch", *OUTCOMES, "reasons", "late", "lateness", "newest_us")
+ORIGINS = ("received", "requeued")
+_COLUMNS = ("batch", *OUTCOMES, *ORIGINS, "reasons", "late", "lateness", "newest_us")
 
 
-def exposition(layout: Home) -> str:
+def exposition(layout: Home, quarantine: Quarantine = tuple) -> str:
     """Return all metrics of a home as Prometheus' text."""
-    return generate_latest(registry_of(layout)).decode("utf-8")
+    return generate_latest(registry_of(layout, quarantine)).decode("utf-8")
 
 
-def registry_of(layout: Home) -> CollectorRegistry:
+def registry_of(layout: Home, quarantine: Quarantine = tuple) -> CollectorRegistry:
     """Return what collects the metrics of a home whenever it is asked."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(HomeMetrics(layout))
+    registry.register(HomeMetrics(layout, quarantine))
     return registry
 
 
@@ -61,8 +64,8 @@ class StreamTotals:
 class HomeMetrics:
     """Collects the metrics of one home, as ``prometheus_client`` asks it to."""
 
-    def __init__(self, layout: Home) -> None:
-        self._layout = layout
+    def __init__(self, layout: Home, quarantine: Quarantine = tuple) -> None:
+        self._layout, self._quarantine = layout, quarantine
         self._ledgers: dict[str, tuple[Commits, Seen, StreamTotals]] = {}
 
     def collect(self) -> Iterator[Metric]:
@@ -70,6 +73,7 @@ class HomeMetrics:
         streams = {path.name: self._totals(path) for path in _tables(self._layout.ledger(""))}
         outcomes, heartbeat = read_all(self._layout), service_heartbeat(self._layout)
         yield from _of_streams(streams)
+        yield _of_quarantine(self._quarantine())
         yield from _of_lateness(streams)
         yield from _of_jobs(outcomes)
         yield from _of_queries(self._layout)
@@ -102,7 +106,7 @@ def _added_up(before: StreamTotals, rows: Iterable[tuple[Any, ...]]) -> StreamTo
         batch = dict(zip(_COLUMNS, row, strict=True))
         found.last = max(found.last, batch["batch"])
         found.batches += 1
-        found.rows.update({name: batch[name] for name in OUTCOMES})
+        found.rows.update({name: batch[name] or 0 for name in (*OUTCOMES, *ORIGINS)})
         found.reasons.update(dict(batch["reasons"] or ()))
         bins = batch["lateness"] or []
         found.late += [0] * (len(bins) - len(found.late))
@@ -118,8 +122,15 @@ def _of_streams(streams: Mapping[str, StreamTotals]) -> Iterator[Metric]:
     rows = CounterMetricFamily(
         "tidemark_rows", "Rows that came in, by what became of them.", labels=["stream", "outcome"]
     )
+    came = CounterMetricFamily(
+        "tidemark_incoming_rows",
+        "Rows that came in or were taken back out of quarantine, as many as tidemark_rows.",
+        labels=["stream", "origin"],
+    )
     reasons = CounterMetricFamily(
-        "tidemark_quarantined_rows", "Rows that were rejected, by reason.", labels=["stream", "reason"]
+        "tidemark_quarantined_rows",
+        "Rows that were ever rejected, by reason; tidemark_quarantine_records are those now open.",
+        labels=["stream", "reason"],
     )
     batches = CounterMetricFamily("tidemark_batches", "Finished ingest batches.", labels=["stream"])
     newest = GaugeMetricFamily(
@@ -131,11 +142,25 @@ def _of_streams(streams: Mapping[str, StreamTotals]) -> Iterator[Metric]:
         batches.add_metric([name], totals.batches)
         for outcome in OUTCOMES:
             rows.add_metric([name, outcome], totals.rows[outcome])
+        for origin in ORIGINS:
+            came.add_metric([name, origin], totals.rows[origin])
         for reason, count in sorted(totals.reasons.items()):
             reasons.add_metric([name, reason], count)
         if totals.newest_us is not None:
             newest.add_metric([name], totals.newest_us / 1e6)
-    yield from (rows, reasons, batches, newest)
+    yield from (rows, came, reasons, batches, newest)
+
+
+def _of_quarantine(rows: Iterable[tuple[str, str, int, int]]) -> Metric:
+    records = GaugeMetricFamily(
+        "tidemark_quarantine_records",
+        "Rejected records as of the current version: open, or closed as a requeue has taken them.",
+        labels=["stream", "reason", "state"],
+    )
+    for stream, reason, is_open, is_closed in rows:
+        records.add_metric([stream, reason, "open"], is_open)
+        records.add_metric([stream, reason, "closed"], is_closed)
+    return records
 
 
 def _of_lateness(streams: Mapping[str, StreamTotals]) -> Iterator[Metric]:

@@ -17,7 +17,7 @@ from prometheus_client import make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
 from lakehouse.home.layout import Home
-from lakehouse.service.metrics import registry_of
+from lakehouse.service.metrics import Quarantine, registry_of
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Who asks while so many are answered is turned away; Prometheus asks again.
@@ -65,9 +65,9 @@ class _ServerOf6(_Server):
     address_family = socket.AF_INET6
 
 
-def start_server(layout: Home, host: str, port: int) -> int:
+def start_server(layout: Home, host: str, port: int, quarantine: Quarantine = tuple) -> int:
     """Show a home's metrics at ``http://host:port/metrics`` from threads of this process; return the port."""
-    app: App = make_wsgi_app(registry_of(layout))
+    app: App = make_wsgi_app(registry_of(layout, quarantine))
     kind = _ServerOf6 if ":" in host else _Server
     server = make_server(host, port, _for_loopback(app) if host in LOOPBACK else app, kind, _Handler)
     Thread(target=server.serve_forever, daemon=True).start()

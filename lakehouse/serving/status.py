@@ -99,8 +99,7 @@ def _streams(layout: Home, connection: duckdb.DuckDBPyConnection) -> list[Fields
 def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields) -> Fields:
     name = fields["stream"]
     quarantine = connection.execute(
-        f"SELECT reason, records FROM quarantine WHERE stream = {text(name)} AND records > 0 "
-        "ORDER BY records DESC, reason"
+        f"SELECT reason, records, closed FROM quarantine WHERE stream = {text(name)} ORDER BY records DESC, reason"
     ).fetchall()
     measures = (
         f"SELECT measure, type, decimals, is_counter AS counter, default_agg FROM measures WHERE stream = {text(name)} "
@@ -114,8 +113,9 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields)
         "earliest": _moment(fields["earliest_us"]),
         "raw_from": _moment(fields["raw_from_us"]),
         **_ledger(connection, name, fields["retracted"]),
-        "quarantine": dict(quarantine),
-        "open": sum(records for _, records in quarantine),
+        "quarantine": {reason: records for reason, records, _ in quarantine if records},
+        "open": sum(records for _, records, _ in quarantine),
+        "closed": sum(closed for _, _, closed in quarantine),
         "measures": _rows(connection, measures),
         "levels": _levels(connection, name),
         "schema_changes": _schema_changes(connection, name),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from lakehouse.home.rollup_table import read_marker
 from lakehouse.home.table_log import bounds
 from lakehouse.spark.deviations import Frame
 from lakehouse.spark.tables import exists
+from lakehouse.streams.quarantine import rejected_records
 from lakehouse.streams.repeats import repeated_identities
 from lakehouse.streams.table_rows import TableRows
 
@@ -58,6 +59,8 @@ class Tables:
     rollup: TableRows | None = None
     # Ledger rows that an earlier check has passed, of batches that the rollup lacked then.
     passed: Sequence[Row] = field(default=())
+    # Open records in quarantine; None if nothing was requeued, as all of them are open.
+    open: int | None = None
 
     @property
     def since(self) -> int:
@@ -113,7 +116,11 @@ def open_tables(home: Home, stream: Stream, checked: Checked) -> Tables | None:
     passed = [row for row in rows if row["batch"] <= checked.through]
     corrections = read_corrections(home, stream.name)
     raw, quarantine = (TableRows.of(path(stream.name)) for path in (home.raw, home.quarantine))
-    return Tables(stream, ledger, raw, quarantine, checked, corrections, rollup, passed)
+    found = Tables(stream, ledger, raw, quarantine, checked, corrections, rollup, passed)
+    if not found.totals["requeued"]:
+        return found
+    rejected = rejected_records(home, stream.name, found.through)
+    return replace(found, open=sum(records.open for records in rejected.values()))
 
 
 def _ledger_rows(ledger: TableRows, after: int) -> list[Row]:
@@ -167,8 +174,9 @@ def _totals_row(tables: Tables) -> Row:
     held, found = (rows.count_through(tables.through) for rows in (tables.quarantine, tables.raw))
     gone, going = (sum(rows.values()) for rows in tables.removed())
     placed = total["accepted"] + total["quarantined"] + total["duplicates"]
-    # Records put through again stay in quarantine; what became of them is in the batch that took them.
-    still_rejected = total["quarantined"] - total["requeued"]
+    # Records put through again stay in quarantine; what became of them is in the batch that took them. One of them may
+    # have become several rows: then the ledger's sums do not say how many are open.
+    still_rejected = total["quarantined"] - total["requeued"] if tables.open is None else tables.open
     return {
         "imbalance": abs(total["received"] + total["requeued"] - placed),
         "raw_gap": _outside(found, total["accepted"] - gone - going, total["accepted"] - gone),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,42 +35,72 @@ _PLACE = ("source_file", "source_line")
 _KEPT = ("record", "message")
 
 
-def waiting_records(layout: Home, stream: Stream) -> dict[str, int]:
-    """Return how many rejected records of each reason no requeue has taken yet, by the ledger of finished batches.
+@dataclass(frozen=True)
+class Rejected:
+    """Records that were ever rejected for a reason, and those of them that no requeue has taken yet."""
 
-    Cost: one pass over two columns of the ledger; manifests are read where some record was rejected.
+    records: int
+    open: int
+
+    @property
+    def closed(self) -> int:
+        """Those that a requeue has taken; one that was rejected again counts again, as another record."""
+        return self.records - self.open
+
+
+def rejected_records(layout: Home, stream: str, through: int | None = None) -> dict[str, Rejected]:
+    """Return the rejected records of each reason, by the ledger and requeues of finished batches, up to one if given.
+
+    Whatever shows open or closed records counts them here. Cost: one pass over two columns of the ledger; manifests
+    are read where some record was rejected.
     """
-    waiting = Counter[str]()
-    for rejected in _open_by_reason(layout, stream):
-        counted = rejected.group_by("reason").aggregate([("records", "sum")])
-        waiting.update(
-            dict(zip(*(counted[name].to_pylist() for name in ("reason", "records_sum")), strict=True))
-        )
-    return dict(+waiting)
+    counts: dict[str, Counter[str]] = {"records": Counter(), "open": Counter()}
+    for rejected in _rejected(layout, stream, through):
+        counted = rejected.group_by("reason").aggregate([(name, "sum") for name in counts])
+        for name, counter in counts.items():
+            columns = (counted[each].to_pylist() for each in ("reason", f"{name}_sum"))
+            counter.update(dict(zip(*columns, strict=True)))
+    return {
+        reason: Rejected(records, counts["open"][reason]) for reason, records in counts["records"].items()
+    }
+
+
+def waiting_records(layout: Home, stream: Stream) -> dict[str, int]:
+    """Return how many rejected records of each reason are open, without reasons of which none is."""
+    found = rejected_records(layout, stream.name)
+    return {reason: rejected.open for reason, rejected in found.items() if rejected.open}
 
 
 def open_batches(layout: Home, stream: Stream, reason: str) -> list[int]:
     """Return the batches with records of a reason that no requeue has taken yet."""
     of_reason = (
-        rejected.filter(pc.equal(rejected["reason"], reason)) for rejected in _open_by_reason(layout, stream)
+        rejected.filter(pc.and_(pc.equal(rejected["reason"], reason), pc.greater(rejected["open"], 0)))
+        for rejected in _rejected(layout, stream.name)
     )
     return [batch for rejected in of_reason for batch in rejected["batch"].to_pylist()]
 
 
-def _open_by_reason(layout: Home, stream: Stream) -> Iterator[pa.Table]:
-    """Yield rows of batch, reason and records that no requeue has taken yet."""
+def _rejected(layout: Home, stream: str, through: int | None = None) -> Iterator[pa.Table]:
+    """Yield rows of batch, reason, records, and of these the open ones, which no requeue has taken yet."""
     requeues: list[Manifest] | None = None
-    finished = ("batch", 1, read_extent(layout, stream.name).batch)
-    for rows in read_parts(layout.ledger(stream.name), ("batch", "reasons"), finished):
+    finished = ("batch", 1, read_extent(layout, stream, through).batch)
+    for rows in read_parts(layout.ledger(stream), ("batch", "reasons"), finished):
         rejected = _by_reason(rows)
         if not rejected.num_rows:
             continue
         if requeues is None:
-            store = ManifestStore(layout.manifests(stream.name))
-            requeues = [manifest for manifest in store.manifests if manifest.kind == "requeue"]
+            requeues = _requeues(layout, stream, through)
+        records = rejected["records"]
         for manifest in requeues:
-            rejected = rejected.filter(pc.invert(_takes_records(manifest, rejected)))
-        yield rejected.filter(pc.greater(rejected["records"], 0))
+            records = pc.if_else(_takes_records(manifest, rejected), 0, records)
+        yield rejected.append_column("open", records)
+
+
+def _requeues(layout: Home, stream: str, through: int | None) -> list[Manifest]:
+    """Return the requeues of a stream; one that has not finished has taken its records, unless ``through`` is given."""
+    store = ManifestStore(layout.manifests(stream))
+    found = (manifest for manifest in store.manifests if manifest.kind == "requeue")
+    return [manifest for manifest in found if through is None or manifest.batch <= through]
 
 
 def _by_reason(rows: pa.Table) -> pa.Table:

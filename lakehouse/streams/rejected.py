@@ -1,4 +1,4 @@
-"""Open records of the quarantine by reason, each with examples, for people."""
+"""Rejected records by reason, open and closed, each reason with examples of open ones, for people."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.table_log import read_parts
-from lakehouse.streams.quarantine import NEVER_READ, open_batches, waiting_records
+from lakehouse.streams.quarantine import NEVER_READ, open_batches, rejected_records
+from lakehouse.streams.sources.manifest_store import ManifestStore
 
 _MOST_REASONS = 3
-# Of a record so many bytes are shown.
+# Of a record so many bytes are shown, and of a file's columns so many names, each up to a length.
 _SHOWN = 200
+_MOST_NAMES, _LONGEST_NAME = 12, 30
 _EXAMPLE = ("batch", "reason", "source_file", "source_line", "detail", "record")
 
 
 def rejected_examples(layout: Home, stream: Stream) -> list[str]:
-    """Return a line for each of the most frequent reasons: how many records are open, of how many, and one of them.
+    """Return a line for each of the most frequent open reasons: how many records, of how many, and one of them.
 
     Cost: two columns of the ledger, and the first parts of quarantine that have the reason.
     """
-    reasons = open_reasons(layout, stream, (), 1, _MOST_REASONS)
+    reasons = [one for one in rejected_reasons(layout, stream, (), 1, _MOST_REASONS) if one["open"]]
     received = 0
     if reasons:
         finished = ("batch", 1, read_extent(layout, stream.name).batch)
@@ -36,33 +38,50 @@ def rejected_examples(layout: Home, stream: Stream) -> list[str]:
 
 
 def _such_as(examples: Sequence[dict[str, Any]]) -> str:
-    found = (f"line {one['source_line']} of {one['source_file']}: {one['detail']}" for one in examples)
+    found = (
+        f"line {one['source_line']} of {one['source_file']}: {one['detail']}{_has(one['file_has'])}"
+        for one in examples
+    )
     return "".join(f", such as {one}" for one in found)
 
 
-def open_reasons(
+def _has(names: Sequence[str]) -> str:
+    """Return the columns of a file in words, as many as a line has room for.
+
+    >>> _has(["time", "device"]), _has([])
+    ('; the file has: time, device', '')
+    """
+    shown = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"; the file has: {', '.join(shown[:_MOST_NAMES])}{more}" if names else ""
+
+
+def rejected_reasons(
     layout: Home, stream: Stream, reasons: Sequence[str], limit: int, most: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return each reason with its open records, whether a requeue takes them, and examples; most frequent first.
+    """Return each reason with its records, ever rejected, open and closed, and examples; most open ones first.
 
-    Cost: the ledger's reasons, and parts of quarantine until there are enough examples.
+    ``requeues``: whether a requeue takes them. Examples are of open records. Cost: the ledger's reasons, and parts of
+    quarantine until there are enough examples.
     """
-    waiting = waiting_records(layout, stream)
-    ordered = sorted(waiting.items(), key=lambda each: (-each[1], each[0]))
+    rejected = rejected_records(layout, stream.name)
+    ordered = sorted(rejected.items(), key=lambda each: (-each[1].open, each[0]))
     return [
         {
             "reason": reason,
-            "open": count,
+            "rejected": found.records,
+            "open": found.open,
+            "closed": found.closed,
             "requeues": reason not in NEVER_READ,
-            "examples": list(islice(_examples(layout, stream, reason), limit)),
+            "examples": list(islice(_examples(layout, stream, reason), limit)) if found.open else [],
         }
-        for reason, count in islice((one for one in ordered if not reasons or one[0] in reasons), most)
+        for reason, found in islice((one for one in ordered if not reasons or one[0] in reasons), most)
     ]
 
 
 def _examples(layout: Home, stream: Stream, reason: str) -> Iterator[dict[str, Any]]:
     """Yield open records of a reason, oldest file of the table first."""
-    batches = open_batches(layout, stream, reason)
+    batches, store = open_batches(layout, stream, reason), ManifestStore(layout.manifests(stream.name))
     # A record may be as large as a batch: it is cut before it is a value of Python.
     for part in read_parts(layout.quarantine(stream.name), _EXAMPLE, ("batch", min(batches), max(batches))):
         is_open = pc.and_(
@@ -71,7 +90,15 @@ def _examples(layout: Home, stream: Stream, reason: str) -> Iterator[dict[str, A
         for one in part.filter(is_open).to_batches():
             for row in range(one.num_rows):
                 found = {name: one[name][row].as_py() for name in _EXAMPLE[2:5]}
-                yield found | {"record": _escaped(one["record"][row])}
+                record, names = _escaped(one["record"][row]), _columns_of(store, found["source_file"])
+                yield found | {"record": record, "file_has": names}
+
+
+def _columns_of(store: ManifestStore, path: str | None) -> list[str]:
+    """Return the names of a file's columns as far as a look at it showed them, escaped; none of a topic."""
+    found = store.files_of([path]) if path else []
+    names = (name for file in found[:1] for name in file.columns or file.fields or ())
+    return ["".join(one if one.isprintable() else repr(one)[1:-1] for one in name) for name in names]
 
 
 def _escaped(record: pa.Scalar[Any]) -> str | None:

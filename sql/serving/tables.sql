@@ -105,11 +105,12 @@ COMMENT ON COLUMN ladder.groupings IS 'Declared groupings, fewest keys first; id
 COMMENT ON COLUMN ladder.declared IS 'The groupings'' keys as text.';
 COMMENT ON COLUMN ladder.unchecked IS 'Rows with a value between two times, both included, that may repeat others: how many, their sums below and above zero, their ends.';
 
-CREATE TABLE quarantine (stream VARCHAR, reason VARCHAR, records BIGINT);
-COMMENT ON TABLE quarantine IS 'One row per stream and reason: records that wait in quarantine.';
+CREATE TABLE quarantine (stream VARCHAR, reason VARCHAR, records BIGINT, closed BIGINT);
+COMMENT ON TABLE quarantine IS 'One row per stream and reason: rejected records, open and closed.';
 COMMENT ON COLUMN quarantine.stream IS 'Stream.';
 COMMENT ON COLUMN quarantine.reason IS 'Short code of what was wrong.';
-COMMENT ON COLUMN quarantine.records IS 'How many.';
+COMMENT ON COLUMN quarantine.records IS 'Open records: no requeue has taken them.';
+COMMENT ON COLUMN quarantine.closed IS 'Records that a requeue has taken; one that was rejected again counts again.';
 
 CREATE TABLE segments (segment VARCHAR, block BIGINT, nodes BIGINT, first_us BIGINT, last_us BIGINT);
 COMMENT ON TABLE segments IS 'One row per segment and block of 2^32 slots, a measure''s level: what is stored, superseded nodes too.';

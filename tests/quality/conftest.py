@@ -18,6 +18,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.checked import Checked
 from lakehouse.home.layout import Home
 from lakehouse.home.table_commits import append, create_table
+from lakehouse.streams.sources.manifest_store import ManifestStore
 
 if TYPE_CHECKING:
     from lakehouse.streams.checks import Tables
@@ -112,7 +113,15 @@ class Lake:
             shutil.rmtree(path("telemetry"), ignore_errors=True)
             create_table(path("telemetry"), DeltaSchema.from_arrow(SCHEMAS[table]).to_json(), properties=told)
             self.append(path("telemetry"), table)
+        self._write_requeues(ManifestStore(home.manifests("telemetry")))
         return home
+
+    def _write_requeues(self, store: ManifestStore) -> None:
+        """Write the manifest of each batch of the ledger that is a requeue, of records whose clock was wrong."""
+        for batch in (row[0] for row in self.ledger if row[1] == "requeue"):
+            while store.last_batch < batch - 1:
+                store.add_requeue(("nothing",))
+            store.add_requeue(("clock",))
 
     def append(self, path: Path, table: str, rows: Any = None) -> None:
         """Append rows, all by default, to a table."""

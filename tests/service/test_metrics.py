@@ -118,6 +118,17 @@ def test_metrics_say_what_ledger_queries_outcomes_and_heartbeat_hold(home: Home)
     assert value(found, "tidemark_heartbeat_age_seconds") < 60
 
 
+def test_open_and_closed_records_are_those_of_the_published_version(home: Home) -> None:
+    counts = [("alpha", "clock", 1, 2), ("alpha", "malformed", 0, 4)]
+
+    found = samples(exposition(home, lambda: counts))
+
+    for stream, reason, *numbers in counts:
+        for state, number in zip(("open", "closed"), numbers, strict=True):
+            labels = {"stream": stream, "reason": reason, "state": state}
+            assert value(found, "tidemark_quarantine_records", **labels) == number
+
+
 def test_histograms_add_up_bin_by_bin(home: Home) -> None:
     found = samples(exposition(home))
     late = {
@@ -187,7 +198,7 @@ def expressions(panels: list[dict[str, object]]) -> list[str]:
 
 def test_every_expression_of_the_dashboard_names_metrics_and_labels_that_there_are(home: Home) -> None:
     board = json.loads(DASHBOARD.read_text())
-    found = samples(exposition(home))
+    found = samples(exposition(home, lambda: [("alpha", "clock", 1, 2)]))
     labels: dict[str, set[str]] = {}
     for name, pairs in found:
         labels.setdefault(name, set()).update(key for key, _ in pairs)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from jobs import ingest, requeue
+from jobs import build_rollups, ingest, publish, requeue
 from lakehouse.cli.app import app
 from lakehouse.declare.settings import Settings
-from lakehouse.streams.rejected import open_reasons, rejected_examples
+from lakehouse.serving.published_quarantine import PublishedQuarantine
+from lakehouse.serving.status import status
+from lakehouse.streams.rejected import rejected_examples, rejected_reasons
 from tests.readings import declared
 
 if TYPE_CHECKING:
@@ -35,13 +37,16 @@ def test_open_records_are_shown_by_reason_and_are_gone_after_a_requeue(
     ingest.run(settings, spark, "readings")
     stream, layout = settings.stream("readings"), settings.layout
 
-    first, second = open_reasons(layout, stream, [], limit=1)
+    first, second = rejected_reasons(layout, stream, [], limit=1)
     assert (first["reason"], first["open"], first["requeues"]) == ("no_event_time", 2, True)
     assert (second["reason"], second["open"]) == ("malformed", 1)
     assert second["examples"][0]["record"] == "no json \\x1b[2J"
-    assert [len(one["examples"]) for one in open_reasons(layout, stream, ["no_event_time"], limit=5)] == [2]
+    assert [len(one["examples"]) for one in rejected_reasons(layout, stream, ["no_event_time"], limit=5)] == [
+        2
+    ]
     lines = rejected_examples(layout, stream)
     assert lines[0].startswith("no_event_time 2 of 4, such as line 2 of ") and "a.ndjson: " in lines[0]
+    assert lines[0].endswith("; the file has: ts, device, temp")
 
     asked = ["--config", str(settings.config), "quarantine", "readings", "--reason", "malformed"]
     shown = CliRunner().invoke(app, asked).stdout
@@ -50,6 +55,23 @@ def test_open_records_are_shown_by_reason_and_are_gone_after_a_requeue(
 
     settings = lakehouse_of(declared().replace('column = "ts", unit = "s"', 'column = "temp", unit = "s"'))
     requeue.run(settings, spark, "readings", ["no_event_time"])
-    left = open_reasons(settings.layout, settings.stream("readings"), [], limit=0)
+    left = rejected_reasons(settings.layout, settings.stream("readings"), [], limit=0)
     assert sum(one["open"] for one in left if one["reason"] == "malformed") == 1
     assert all(one["open"] <= 2 for one in left)
+    assert {one["reason"]: (one["rejected"], one["closed"]) for one in left} == {
+        "malformed": (1, 0),
+        "no_event_time": (2, 2),
+        "out_of_bounds": (2, 0),
+    }
+    build_rollups.run(settings, spark, "readings")
+    publish.run(settings, spark, unchecked=True)
+    (found,) = status(layout)["streams"]
+    assert (found["received"], found["requeued"], found["open"], found["closed"]) == (4, 2, 3, 2)
+    assert found["quarantined"] == found["open"] + found["closed"]
+    assert PublishedQuarantine(layout)() == [
+        ("readings", "malformed", 1, 0),
+        ("readings", "no_event_time", 0, 2),
+        ("readings", "out_of_bounds", 2, 0),
+    ]
+    shown = CliRunner().invoke(app, [*asked[:-1], "no_event_time"]).stdout
+    assert "no rejected record is open" in shown and "tidemark requeue" not in shown

@@ -29,8 +29,10 @@ def metrics(
     from lakehouse.home.atomic_files import write_text
     from lakehouse.home.layout import Home
     from lakehouse.service.metrics import exposition
+    from lakehouse.serving.published_quarantine import PublishedQuarantine
 
-    text = exposition(Home(globals_of(context).home_folder()))
+    layout = Home(globals_of(context).home_folder())
+    text = exposition(layout, PublishedQuarantine(layout))
     if textfile is None:
         print(text, end="")
         return

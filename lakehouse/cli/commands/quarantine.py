@@ -24,19 +24,21 @@ def quarantine(
     limit: Annotated[int, typer.Option(min=0, max=1000, help="Examples of each reason.")] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Show open rejected records by reason, with examples.
+    """Show rejected records by reason, with examples.
 
-    Open are records that no requeue has taken. Bytes of records are escaped. No JVM is started.
+    Of all records that were ever rejected, a requeue has closed some; the others are open. Examples are of open ones.
+    Bytes of records are escaped. No JVM is started.
     """
     from lakehouse.cli.output import print_json
-    from lakehouse.streams.rejected import open_reasons
+    from lakehouse.streams.rejected import rejected_reasons
 
     settings = globals_of(context).settings()
     declared(settings, [stream] if stream else [])
     found: list[dict[str, Any]] = []
     for name in [stream] if stream else settings.streams:
-        for one in open_reasons(settings.layout, settings.stream(name), reason or [], limit):
-            command = f"tidemark requeue {name} --reason {one['reason']}" if one["requeues"] else None
+        for one in rejected_reasons(settings.layout, settings.stream(name), reason or [], limit):
+            takes = one["open"] and one["requeues"]
+            command = f"tidemark requeue {name} --reason {one['reason']}" if takes else None
             found.append({"stream": name} | one | {"requeue": command})
     if as_json:
         print_json(found)
@@ -47,13 +49,15 @@ def quarantine(
 def _print(found: list[dict[str, Any]]) -> None:
     from lakehouse.cli.output import print_table
 
-    if not found:
-        print("no rejected record is open")
-        return
+    counts = ("rejected", "open", "closed")
     rows = [
-        (one["stream"], one["reason"], one["open"], one["requeue"] or "land the file again") for one in found
+        (one["stream"], one["reason"], *(one[name] for name in counts), one["requeue"] or _otherwise(one))
+        for one in found
     ]
-    print_table(("stream", "reason", "open", "after a fix"), rows, title="open rejected records")
+    if rows:
+        print_table(("stream", "reason", *counts, "after a fix"), rows, title="rejected records")
+    if not any(one["open"] for one in found):
+        print("no rejected record is open")
     for one in found:
         examples = [
             (each["source_file"], each["source_line"], each["detail"], each["record"])
@@ -62,3 +66,7 @@ def _print(found: list[dict[str, Any]]) -> None:
         if examples:
             title = f"{one['stream']}, {one['reason']}"
             print_table(("file", "line", "found", "record"), examples, title=title)
+
+
+def _otherwise(reason: dict[str, Any]) -> str:
+    return "land the file again" if reason["open"] else "-"

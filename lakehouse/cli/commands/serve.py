@@ -66,11 +66,12 @@ def serve(
 
 def _show_metrics(layout: Home, address: str) -> None:
     from lakehouse.service.metrics_server import start_server
+    from lakehouse.serving.published_quarantine import PublishedQuarantine
 
     host, _, port = address.rpartition(":")
     if not (host and port.isdigit() and int(port) < 65536):
         raise WrongUsage(f"--metrics: found {address!r}; expected HOST:PORT such as 127.0.0.1:9464")
-    shown = start_server(layout, host.strip("[]"), int(port))
+    shown = start_server(layout, host.strip("[]"), int(port), PublishedQuarantine(layout))
     logging.getLogger(__name__).info("metrics at http://%s:%s/metrics", host, shown)
 
 

@@ -89,7 +89,18 @@ def _headline(found: Facts) -> str:
 
 
 _STREAM = (
-    *("stream", "rows", "late of accepted", "late by p50", "p95", "max", "rejected", "open", "duplicates"),
+    *(
+        "stream",
+        "rows",
+        "late of accepted",
+        "late by p50",
+        "p95",
+        "max",
+        "rejected",
+        "open",
+        "closed",
+        "duplicates",
+    ),
     *("newest", "raw from", "nodes", "batches waiting", "lag", "open quarantine"),
 )
 
@@ -97,7 +108,7 @@ _STREAM = (
 def _stream(stream: Facts) -> tuple[Any, ...]:
     late = f"{stream['late']:,} ({percent(stream['late_share'])})" if "late" in stream else None
     lateness = (_span(stream.get(f"lateness_{part}_us")) for part in ("p50", "p95", "max"))
-    counts = (stream.get("quarantined"), stream.get("open"), stream.get("duplicates"))
+    counts = (stream.get(name) for name in ("quarantined", "open", "closed", "duplicates"))
     ages = (time_text(stream.get("newest_us")), time_text(stream.get("raw_from_us")))
     return (
         stream["stream"],

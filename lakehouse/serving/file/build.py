@@ -171,7 +171,8 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
     )
     connection.execute(f"INSERT INTO streams VALUES {row(values)}")
     for reason, records in sorted(stream.quarantine.items()):
-        connection.execute(f"INSERT INTO quarantine VALUES {row((stream.name, reason, records))}")
+        counts = row((stream.name, reason, records, stream.closed.get(reason, 0)))
+        connection.execute(f"INSERT INTO quarantine VALUES {counts}")
 
 
 def _scalar(connection: duckdb.DuckDBPyConnection, query: str) -> int:

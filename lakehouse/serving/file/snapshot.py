@@ -109,6 +109,7 @@ class StreamSnapshot:
     ledger: Path | None = None
     earliest_us: int | None = None
     quarantine: Mapping[str, int] = field(default_factory=dict)
+    closed: Mapping[str, int] = field(default_factory=dict)
     totals: Sequence[Total] = ()
     entered: Sequence[int] = ()
     since: Mapping[str, int] = field(default_factory=dict)

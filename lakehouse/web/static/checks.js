@@ -19,11 +19,19 @@ export async function quarantine(sheet, parameters, go) {
   const link = (name) => (row) => (row.value === null ? "–" : h("a", { href: `?${encoded({ view: "quarantine", stream, ...chosen, [name]: row.value })}` }, row.value));
   sheet.append(h("div", { class: "cards" }, Object.entries(FACETS).map(([name, words]) => h("section", { class: "card" }, h("h3", {}, `By ${words}`),
     table(`By ${words}`, [["records", (row) => number(row.records), true], [words, link(name)]], facets.rows.filter((row) => row.facet === name).slice(0, 10))))));
+  const counts = await openOf(stream);
+  if (counts) sheet.append(h("p", { class: counts.open ? "warn" : "good" }, `Of all records ever rejected ${number(counts.open)} are open in the published version, and a requeue has closed ${number(counts.closed)}.`));
   if (said) sheet.append(h("p", {}, `Only ${said}: `, all));
   const page = await get(`/quarantine/${encodeURIComponent(stream)}.json`, { ...chosen, limit: 100 });
   sheet.append(h("h2", {}, page.truncated ? "The newest 100 records" : "Records"), h("p", { class: "note" }, "As they came; what is no printable text is escaped. Those that were requeued since are here too."));
   const shown = table("Records", [["reason", (row) => row.reason], ["what was wrong", (row) => row.detail], ["record", (row) => h("code", {}, cell(row.record))], ["bytes", (row) => number(row.bytes), true], ["file", (row) => row.source_file], ["line", (row) => row.source_line, true]], page.rows);
   sheet.append(shown, h("h2", {}, "After a fix"), copyable("CLI", `tidemark requeue ${stream}${chosen.reason ? ` --reason ${chosen.reason}` : ""}`));
+}
+
+// Open and closed records of a stream; null where the token does not see the state of the home.
+async function openOf(stream) {
+  const state = await get("/status.json").catch((problem) => { if ([401, 403, 404].includes(problem.status)) return null; throw problem; });
+  return state?.streams.find((one) => one.stream === stream && one.open !== undefined) ?? null;
 }
 
 // The newest verdicts of each rule, [[newest, the one before, ...], ...]; none where nothing has been checked.
