@@ -53,7 +53,7 @@ def kill(spark: SparkSession, point: str, module: str, *words: str) -> None:
 def kill_fresh(point: str, module: str, *words: str) -> None:
     """Run ``main(words)`` of a module, in a Python and a JVM of its own, up to a crash point."""
     command = [sys.executable, "-m", module, *words]
-    environment = os.environ | {"TIDEMARK_CRASH_AT": point}
+    environment = os.environ | {"TIDEMARK_CRASH_AT": point, "TIDEMARK_ENGINE__RUNNER": "spark"}
     ended = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == -signal.SIGKILL, f"{point} was not passed: {ended.stderr[-3000:]}"
 

@@ -178,6 +178,11 @@ def read_near(table: Path, columns: Sequence[str], column: str, ranges: Ranges) 
         yield _read_file(path, columns, (column, met[0][0], met[-1][1]))
 
 
+def files_near(table: Path, column: str, ranges: Ranges) -> list[tuple[Path, int]]:
+    """Return the files that may have a row of which a column lies in one of some ranges, and how many rows each has."""
+    return [(path, rows) for path, rows, _ in _files_near(table, column, ranges)]
+
+
 def most_near(table: Path, column: str, ranges: Ranges) -> int:
     """Return how many rows the files have that may have one of which a column lies in one of some ranges."""
     return sum(rows for _, rows, _ in _files_near(table, column, ranges))

@@ -32,7 +32,7 @@ def parts_between(
     table: Path, between: Between | None = None, names: Collection[str] | None = None
 ) -> Iterator[pa.Table]:
     """Yield the same rows, those of one file at a time; a table without rows comes first."""
-    columns = _named_columns(table, names)
+    columns = named_columns(table, names)
     yield columns.empty_table()
     for part in read_parts(table, columns.names, between):
         yield fitted(part, columns)
@@ -56,13 +56,17 @@ def read_around(table: Path, column: str, ranges: Ranges, names: Collection[str]
     Raises:
         LookupError: where the table lacks one of these columns.
     """
-    columns = _named_columns(table, names)
+    columns = named_columns(table, names)
     parts = [fitted(part, columns) for part in read_near(table, columns.names, column, ranges)]
     return pa.concat_tables([columns.empty_table(), *parts])
 
 
-def _named_columns(table: Path, names: Collection[str] | None) -> pa.Schema:
-    """Return the table's columns, or those of them that are named."""
+def named_columns(table: Path, names: Collection[str] | None = None) -> pa.Schema:
+    """Return the table's columns, or those of them that are named.
+
+    Raises:
+        LookupError: where the table lacks one of these columns.
+    """
     with opened(table) as known:
         columns = arrow_schema(known)
     if names is None:

@@ -14,6 +14,7 @@ with ``run_queries`` in one warm session, the shipped settings: seconds of the c
 that warm up, and the bytes that a batch adds to the query's tables. ``plain``: the same answers for the new rows by a
 join of Spark over all rows of the hour, read from the same tables of Delta and appended to one; it keeps no state.
 ``query_hour`` is an hour at 20,000 rows a second: half an hour of work. ``query_scale`` changes the number of buckets.
+``query_runners`` compares the runners of the engine.
 """
 
 from __future__ import annotations
@@ -206,5 +207,8 @@ def _seconds(answer: Callable[[], DataFrame]) -> float:
 
 if __name__ == "__main__":
     run_parts(
-        __doc__, __package__, ("query_batch",), only_in_full=("query_hour", "query_scale", "query_skew")
+        __doc__,
+        __package__,
+        ("query_batch",),
+        only_in_full=("query_runners", "query_hour", "query_scale", "query_skew"),
     )

@@ -23,7 +23,6 @@ from jobs import build_rollups, ingest, repair_late, run_queries
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.multiway.shuffle_metrics import Meter
-from lakehouse.queries.runtime import bucket_answers
 from lakehouse.spark import cluster
 from lakehouse.spark.session import started_session
 from lakehouse.streams import small_batch
@@ -42,7 +41,6 @@ def by_tasks() -> Iterator[None]:
     """Leave batches of any size to Spark's tasks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(small_batch, "SMALL_BYTES", -1)
-        patch.setattr(bucket_answers, "MOST_ROWS_HERE", -1)
         yield
 
 

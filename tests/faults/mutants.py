@@ -121,6 +121,7 @@ def _with_guard_off(case: Case, work: Callable[[], Any]) -> Any:
 @contextmanager
 def _appended_again(table: str) -> Iterator[None]:
     """Let no writer of a table know what it has appended."""
+    from lakehouse.engine import parts
     from lakehouse.home import table_commits
     from lakehouse.spark import tables
 
@@ -129,7 +130,11 @@ def _appended_again(table: str) -> Iterator[None]:
     def committed(found: Any, writer: str) -> int:
         return -1 if f"/{table}/" in found.table_uri else known(found, writer)
 
-    with patch.object(table_commits, "committed", committed), patch.object(tables, "committed", committed):
+    with (
+        patch.object(table_commits, "committed", committed),
+        patch.object(tables, "committed", committed),
+        patch.object(parts, "committed", committed),
+    ):
         yield
 
 
@@ -140,23 +145,20 @@ def _alarms_again() -> Iterator[None]:
     The first alone shows nothing: changes are told against the alarms that stand, so a batch that is made again finds
     that it has changed nothing and appends nothing.
     """
-    from lakehouse.home import table_reads
-    from lakehouse.queries.aggregate import alarms
+    from lakehouse.queries.aggregate import alarms, revise
 
-    changes, read_between = alarms.changes, table_reads.read_between
+    answered, standing = revise.Revision.answered, alarms.standing_alarms
 
-    def followed(*told: Any) -> Any:
-        *_, known, _answers, _changed, found, batch, _places = told
+    def followed(self: Any) -> Any:
+        def others(*told: Any) -> Any:
+            return standing(*told).filter(
+                (pc.field("found") != self.how) | (pc.field("batch") != self.number)
+            )
 
-        def others(table: Any, *between: Any) -> Any:
-            rows = read_between(table, *between)
-            is_own = (pc.field("found") == found) & (pc.field("batch") == batch)
-            return rows.filter(~is_own) if table == known else rows
+        with patch.object(revise, "standing_alarms", others):
+            return answered(self)
 
-        with patch.object(table_reads, "read_between", others):
-            return changes(*told)
-
-    with _appended_again("alarms"), patch.object(alarms, "changes", followed):
+    with _appended_again("alarms"), patch.object(revise.Revision, "answered", followed):
         yield
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lakehouse.queries.runtime import bucket as bucket_state
 from lakehouse.queries.runtime.batch_manifest import Scales, Wanted, changes_at, next_scales
 from lakehouse.queries.runtime.bucket import Segment, StateBefore
-from lakehouse.queries.runtime.bucket_answers import in_new_buckets
+from lakehouse.queries.runtime.logged import in_new_buckets
 
 _NAMES = ("bucket", "part", "content", "leave_us")
 
@@ -39,6 +39,7 @@ class Rescaled:
         before = StateBefore("rescaled", number, str(self.drawn), self._read, scales)
         others = self._counters()
         if changes_at(scales, number):
+            others = others.append_column("parent", others["bucket"])
             others = in_new_buckets(others, scales[-2].buckets, buckets)
         work, answers = self.make(before, **known), [self.schema.empty_table()]
         for bucket in np.union1d(placed["bucket"].to_numpy(), others["bucket"].to_numpy()):

@@ -30,9 +30,12 @@ REPAIRED = [kind for kind in KINDS if kind != "selection"]
 
 @pytest.fixture(scope="module", params=list(KINDS))
 def life(
-    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    on_spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Life:
-    life = Life.begin(spark, tmp_path_factory.mktemp(request.param), request.param)
+    life = Life.begin(spark, on_spark, tmp_path_factory.mktemp(request.param), request.param)
     life.lead()
     return life
 

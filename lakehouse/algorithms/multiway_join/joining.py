@@ -28,17 +28,11 @@ class Joined:
     window_us: int
 
 
-class TooMany(Exception):
-    """More combinations are met than shall be held."""
-
-
 def results_with_new(sides: Sequence[Joined], most: int) -> Int64s:
     """Return the results that have a new row, one a line: the place of its row in each side.
 
-    Cost: O(n log n) for n rows, and the combinations that new rows meet from stop to stop.
-
-    Raises:
-        TooMany: where new rows meet more than ``most`` combinations at a stop.
+    Cost: O(n log n) for n rows, and the combinations that new rows meet from stop to stop. Memory: about ``most``
+    combinations at a stop, or those of one row, beside the results.
     """
     found = [_from_new(sides, last, most) for last in range(len(sides))]
     return np.concatenate(found)
@@ -47,48 +41,55 @@ def results_with_new(sides: Sequence[Joined], most: int) -> Int64s:
 def results_of(sides: Sequence[Joined], start: int, rows: Int64s, most: int) -> Int64s:
     """Return the results that have one of some rows of a side, one a line; whether rows are new plays no part.
 
-    Raises:
-        TooMany: where they meet more than ``most`` combinations at a stop.
+    Cost and memory: as of ``results_with_new``.
     """
-    found = np.full((len(rows), len(sides)), -1, np.int64)
-    found[:, start], visited = rows, [start]
-    for stop, side in enumerate(sides):
-        if stop != start:
-            found = _met(sides, found, visited, stop, np.arange(len(side.key)), most)
-            visited.append(stop)
-    return found
+    return _results(sides, start, rows, [np.arange(len(side.key)) for side in sides], most)
 
 
 def _from_new(sides: Sequence[Joined], last: int, most: int) -> Int64s:
     """Return the results whose last side with a new row is this one."""
-    rows = np.full((int(sides[last].is_new.sum()), len(sides)), -1, np.int64)
-    rows[:, last] = np.flatnonzero(sides[last].is_new)
-    visited = [last]
-    for stop, side in enumerate(sides):
-        if stop != last and len(rows):
-            met = np.arange(len(side.key)) if stop < last else np.flatnonzero(~side.is_new)
-            rows = _met(sides, rows, visited, stop, met, most)
+    met = [
+        np.arange(len(side.key)) if stop < last else np.flatnonzero(~side.is_new)
+        for stop, side in enumerate(sides)
+    ]
+    return _results(sides, last, np.flatnonzero(sides[last].is_new), met, most)
+
+
+def _results(sides: Sequence[Joined], start: int, rows: Int64s, met: Sequence[Int64s], most: int) -> Int64s:
+    """Return the results that have one of some rows of a side, in halves if they meet more than ``most`` at a stop."""
+    found = np.full((len(rows), len(sides)), -1, np.int64)
+    found[:, start], visited = rows, [start]
+    for stop in range(len(sides)):
+        if stop != start and len(found):
+            more = _met(sides, found, visited, stop, met[stop], most if len(rows) > 1 else None)
+            if more is None:
+                halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+                return np.concatenate([_results(sides, start, half, met, most) for half in halves])
+            found = more
             visited.append(stop)
-    return rows
+    return found
 
 
 def _met(
-    sides: Sequence[Joined], rows: Int64s, visited: Sequence[int], stop: int, met: Int64s, most: int
-) -> Int64s:
-    """Return each combination with each row of a stop, out of those that may be met, that it joins."""
+    sides: Sequence[Joined], rows: Int64s, visited: Sequence[int], stop: int, met: Int64s, most: int | None
+) -> Int64s | None:
+    """Return each combination with each row of a stop, out of those that may be met, that it joins.
+
+    None if it would meet more than ``most`` rows with an equal key.
+    """
     side, first = sides[stop], sides[visited[0]]
     met = met[np.argsort(side.key[met], kind="stable")]
     keys, known = side.key[met], first.key[rows[:, visited[0]]]
     start, end = np.searchsorted(keys, known, "left"), np.searchsorted(keys, known, "right")
     counts = end - start
-    if counts.sum() > most:
-        raise TooMany(f"{len(rows):,} combinations meet {counts.sum():,} rows of one side")
+    if most is not None and counts.sum() > most:
+        return None
     of = np.repeat(np.arange(len(rows)), counts)
     place = met[np.arange(len(of)) + np.repeat(start - (np.cumsum(counts) - counts), counts)]
     is_close, event = np.ones(len(of), np.bool_), side.event_us[place]
     for each in visited:
         after = event - sides[each].event_us[rows[of, each]]
         is_close &= (after <= sides[each].window_us) & (-after <= side.window_us)
-    found = rows[of[is_close]]
+    found: Int64s = rows[of[is_close]]
     found[:, stop] = place[is_close]
     return found

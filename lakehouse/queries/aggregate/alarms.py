@@ -12,7 +12,6 @@ that are raised or were cleared lately, and the changes since.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -20,8 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.join_aggregate.alarms import OPEN_US, Followed, Runs, followed
@@ -30,21 +27,17 @@ from lakehouse.home.appends import appended_since
 from lakehouse.home.atomic_files import replacing
 from lakehouse.home.table_commits import arrow_schema, fitted, open_table
 from lakehouse.home.table_files import source
-from lakehouse.home.table_log import most_rows, newest_version, table_id
+from lakehouse.home.table_log import newest_version, table_id
 from lakehouse.home.tables_place import in_home
 from lakehouse.queries.aggregate.answers import coded
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
-from lakehouse.queries.runtime.bucket_answers import Rows, fit_here
-from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.row_hash import xxhash64
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
     from lakehouse.algorithms.join_aggregate.contract import Int64s
     from lakehouse.declare.stream import Stream
@@ -61,68 +54,40 @@ class Changed:
     last_us: int
 
 
-def changes(
-    spark: SparkSession,
-    query: AggregateQuery,
-    streams: Mapping[str, Stream],
-    alarms: Path,
-    answers: Path,
-    changed: Changed,
-    found: str,
-    batch: int,
-    places: int,
-) -> Rows:
-    """Return a row for each alarm that is new, or other than its newest row says.
+@dataclass(frozen=True)
+class Following:
+    """Alarms that stand, and answers -> a row for each alarm that is new, or other than its newest row says.
 
-    An alarm is named after what raised it, so that one which was withdrawn and is raised again has a new name. Cost:
-    the answers since ``changed.from_us``, and the alarms that stand.
+    An alarm is named after what raised it, so that one which was withdrawn and is raised again has a new name.
     """
-    groups = group_types(query, streams)
-    shown = ", ".join(f"`{name}` {kind}" for name, kind in groups.items())
-    times = "state string, raised_us bigint, cleared_us bigint, change int, merged_into string"
-    schema = schema_of(f"alarm string, {shown}{', ' if shown else ''}{times}")
-    work = _follower(query, to_arrow_schema(schema), changed)
-    since = "tick_us", changed.from_us, None
-    lateness_us = query.slack_us + max(streams[side.stream].latest for side in query.sides)
-    standing = standing_alarms(alarms, changed.from_us, changed.last_us - lateness_us)
-    if standing is not None and fit_here(most_rows(answers, since) + standing.num_rows):
-        told = work(standing, table_reads.read_between(answers, since))
-        return named_here(told, query, found, batch)
-    rows = tables.read(spark, answers).where(F.col("tick_us") >= changed.from_us)
-    place = F.pmod(F.xxhash64(F.lit(""), *(F.col(name) for name in groups)), F.lit(places)).alias("_place")
-    known = tables.read(spark, alarms).groupBy(place)
-    told = known.cogroup(rows.groupBy(place)).applyInArrow(work, schema)
-    return named(told, query, found, batch)
 
+    names: tuple[str, ...]
+    schema: pa.Schema
+    changed: Changed
+    every_us: int
+    run: str
 
-def named_here(told: pa.Table, query: AggregateQuery, found: str, batch: int) -> pa.Table:
-    """Return changes with a name for each new alarm, the one that ``named`` gives it."""
-    run = pa.repeat(_run_of(query, found, batch), told.num_rows)
-    hashes = xxhash64([run, *(told[group.name] for group in query.groups), told["raised_us"]], told.num_rows)
-    digits = np.frombuffer(hashes.astype(">i8").tobytes().hex().encode(), "S16")
-    names = pc.utf8_ltrim(pa.array(digits.astype("U16"), pa.string()), characters="0")
-    place = told.column_names.index("alarm")
-    return told.set_column(place, told.field(place), pc.coalesce(told["alarm"], names))
+    @classmethod
+    def of(
+        cls,
+        query: AggregateQuery,
+        streams: Mapping[str, Stream],
+        changed: Changed,
+        found: str,
+        batch: int,
+    ) -> Self:
+        """Return how the alarms of a query follow from what a batch or repair changes."""
+        groups = group_types(query, streams)
+        shown = ", ".join(f"`{name}` {kind}" for name, kind in groups.items())
+        times = "state string, raised_us bigint, cleared_us bigint, change int, merged_into string"
+        schema = to_arrow_schema(schema_of(f"alarm string, {shown}{', ' if shown else ''}{times}"))
+        run = f"{query.name} {found} {batch}"
+        return cls(tuple(groups), schema, changed, query.every_us, run)
 
-
-def _run_of(query: AggregateQuery, found: str, batch: int) -> str:
-    return f"{query.name} {found} {batch}"
-
-
-def named(told: DataFrame, query: AggregateQuery, found: str, batch: int) -> DataFrame:
-    """Return changes with a name for each new alarm, made of what raised it."""
-    groups = (F.col(group.name) for group in query.groups)
-    name = F.lower(F.hex(F.xxhash64(F.lit(_run_of(query, found, batch)), *groups, "raised_us")))
-    return told.withColumn("alarm", F.coalesce("alarm", name))
-
-
-def _follower(
-    query: AggregateQuery, schema: pa.Schema, changed: Changed
-) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    names = [group.name for group in query.groups]
-
-    def follow(alarms: pa.Table, answers: pa.Table) -> pa.Table:
-        known = near(alarms, changed.from_us)
+    def __call__(self, alarms: pa.Table, answers: pa.Table) -> pa.Table:
+        """Return the changes of alarms; ``answers``: all revisions of the ticks that may have changed."""
+        names, from_us = list(self.names), self.changed.from_us
+        known = near(alarms, from_us)
         holding = newest(answers, ["tick_us", *names], "revision").filter(pc.field("holds"))
         both = pa.concat_tables([known.select(["raised_us", *names]), _moments(holding, names)])
         group = coded(both, names)
@@ -130,19 +95,25 @@ def _follower(
         known, before = known.take(order), group[: known.num_rows][order.to_numpy()]
         raised, cleared = (known[name].fill_null(OPEN_US).to_numpy() for name in ("raised_us", "cleared_us"))
         ticks = group[known.num_rows :], holding["tick_us"].to_numpy()
-        told = followed(
-            Runs(before, raised, cleared), *ticks, changed.from_us, changed.last_us, query.every_us
-        )
+        runs = Runs(before, raised, cleared)
+        told = followed(runs, *ticks, from_us, self.changed.last_us, self.every_us)
         is_same = np.zeros(len(told.runs), np.bool_)
         old = told.alarm >= 0
         was = told.alarm[old]
         is_same[old] = (told.runs.raised_us[old] == raised[was]) & (told.runs.cleared_us[old] == cleared[was])
         groups = both.take(pa.array(_first_of(group, told.runs.group))).select(names)
         now = _now(known, told, groups).filter(pa.array(~is_same))
-        parts = [part.select(schema.names).cast(schema) for part in (now, _gone(known, told))]
-        return pa.concat_tables(parts)
+        parts = [part.select(self.schema.names).cast(self.schema) for part in (now, _gone(known, told))]
+        return named(pa.concat_tables(parts), names, self.run)
 
-    return follow
+
+def named(told: pa.Table, groups: Sequence[str], run: str) -> pa.Table:
+    """Return changes with a name for each new alarm, made of what raised it: a batch or repair, ``run``."""
+    columns = [pa.repeat(run, told.num_rows), *(told[name] for name in groups), told["raised_us"]]
+    digits = np.frombuffer(xxhash64(columns, told.num_rows).astype(">i8").tobytes().hex().encode(), "S16")
+    names = pc.utf8_ltrim(pa.array(digits.astype("U16"), pa.string()), characters="0")
+    place = told.column_names.index("alarm")
+    return told.set_column(place, told.field(place), pc.coalesce(told["alarm"], names))
 
 
 def _moments(holding: pa.Table, names: list[str]) -> pa.Table:
@@ -209,11 +180,10 @@ class _Kept:
             pq.write_table(self.rows.replace_schema_metadata({"follows": follows}), file)
 
 
-def standing_alarms(alarms: Path, from_us: int, lately_us: int) -> pa.Table | None:
+def standing_alarms(alarms: Path, from_us: int, lately_us: int) -> pa.Table:
     """Return the newest change of each alarm that is raised, or was cleared at ``from_us`` or later.
 
-    ``lately_us``: batches to come will hardly ask for alarms that were cleared before. None where so many changes are
-    to be read that Spark shall do it.
+    ``lately_us``: batches to come will hardly ask for alarms that were cleared before.
     """
     # Before its files are read: what is committed meanwhile is read again.
     version, table = newest_version(alarms), table_id(alarms)
@@ -223,8 +193,6 @@ def standing_alarms(alarms: Path, from_us: int, lately_us: int) -> pa.Table | No
         came = appended_since(alarms, kept.version)
     lately_us = min(from_us, lately_us)
     if kept is None or came is None:
-        if not fit_here(most_rows(alarms)):
-            return None
         kept, rows = None, table_reads.read_between(alarms)
     else:
         columns = arrow_schema(open_table(alarms))

@@ -1,20 +1,19 @@
 """Parts of answers -> answers: what the buckets of a batch or repair found for a tick and group is added up.
 
 A tick and group that was answered before is answered again in full: the newest answer has the parts it was made of, and
-is added to as one part more. The result does not depend on the order in which Spark hands the parts over.
+is added to as one part more. The result does not depend on the order in which the parts come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 from lakehouse.algorithms.join_aggregate.revision import merged
@@ -22,7 +21,6 @@ from lakehouse.queries.aggregate.bucket import aggregate_columns
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, places_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime import arrow_sql
-from lakehouse.queries.runtime.bucket_answers import Rows, with_constants
 from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:
@@ -31,43 +29,50 @@ if TYPE_CHECKING:
 
 # The revision of parts that are not answered yet: the newest answer comes before them.
 NEW = 2**31 - 1
-_ORDER = (("revision", "ascending"), ("bucket", "ascending"))
+_ORDER = (("revision", "ascending"), ("part_bucket", "ascending"))
 
 
-def with_earlier(new: Rows, answers: Rows, query: AggregateQuery) -> Rows:
+def with_earlier(new: pa.Table, answers: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return new parts beside all answers that were given before for the same ticks and groups."""
-    names = ["tick_us", *(group.name for group in query.groups)]
-    if isinstance(new, pa.Table):
-        codes = coded(pa.concat_tables([new.select(names), answers.select(names)]), names)
-        same = answers.filter(pa.array(np.isin(codes[len(new) :], codes[: len(new)])))
-        earlier = with_constants(same, {"bucket": -1}).select(new.column_names)
-        return pa.concat_tables([new, earlier], promote_options="permissive")
-    touched = new.select(*(F.col(name).alias(f"_{name}") for name in names)).distinct()
-    same = reduce(lambda one, name: one & F.col(name).eqNullSafe(F.col(f"_{name}")), names, F.lit(True))
-    earlier = answers.join(touched, same, "left_semi").withColumn("bucket", F.lit(-1))
-    return new.unionByName(earlier.select(*new.columns))
+    codes = coded(pa.concat_tables([new.select(names), answers.select(names)]), names)
+    same = answers.filter(pa.array(np.isin(codes[len(new) :], codes[: len(new)])))
+    return pa.concat_tables([new, same.select(new.column_names)])
 
 
-def answers_of(
-    parts: Rows,
-    query: AggregateQuery,
-    shape: Shape,
-    streams: Mapping[str, Stream],
-    places: int,
-) -> Rows:
-    """Return the answers of all ticks and groups that have parts; ``places``: how many tasks of Spark share them."""
-    groups = group_types(query, streams)
-    own = {"results": "bigint", **part_types(len(shape.aggregates))}
-    columns = {"tick_us": "bigint", **groups, "revision": "int", **own}
-    schema = to_arrow_schema(schema_of(", ".join(f"`{name}` {kind}" for name, kind in columns.items())))
-    work, shown = _adder(query, shape, schema), _columns(query, groups, own)
-    if isinstance(parts, pa.Table):
-        return _shown(work(parts), query, shown)
-    by = F.pmod(F.xxhash64("tick_us", *(F.col(name) for name in groups)), F.lit(places))
-    answered = from_arrow_schema(_shown(schema.empty_table(), query, shown).schema)
-    return parts.groupBy(by.alias("_place")).applyInArrow(
-        lambda own_parts: _shown(work(own_parts), query, shown), answered
-    )
+@dataclass(frozen=True)
+class Adding:
+    """Parts -> answers of all ticks and groups that have parts."""
+
+    query: AggregateQuery
+    shape: Shape
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, query: AggregateQuery, shape: Shape, streams: Mapping[str, Stream]) -> Adding:
+        """Return how parts of a query are added up."""
+        own = {"results": "bigint", **part_types(len(shape.aggregates))}
+        columns = {"tick_us": "bigint", **group_types(query, streams), "revision": "int", **own}
+        text = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+        return cls(query, shape, to_arrow_schema(schema_of(text)))
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns of parts, other than those of GROUP BY."""
+        return ("tick_us", "revision", "part_bucket", "results", *part_types(len(self.shape.aggregates)))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of answers."""
+        return list(_shown(self.schema.empty_table(), self.query, self._shown).column_names)
+
+    def __call__(self, parts: pa.Table) -> pa.Table:
+        """Return the answers that parts, and earlier answers among them, add up to."""
+        return _shown(_added(parts, self.query, self.shape, self.schema), self.query, self._shown)
+
+    @property
+    def _shown(self) -> list[str]:
+        groups = [group.name for group in self.query.groups]
+        return _columns(self.query, groups, ["results", *part_types(len(self.shape.aggregates))])
 
 
 def _shown(added: pa.Table, query: AggregateQuery, columns: list[str]) -> pa.Table:
@@ -97,25 +102,21 @@ def _value(measure: Measure, number: int | None) -> str:
     return f"counted_{number}" if measure.function == "count" else f"extreme_{number}"
 
 
-def _adder(query: AggregateQuery, shape: Shape, schema: pa.Schema) -> Callable[[pa.Table], pa.Table]:
+def _added(parts: pa.Table, query: AggregateQuery, shape: Shape, schema: pa.Schema) -> pa.Table:
     names = [group.name for group in query.groups]
-
-    def add(parts: pa.Table) -> pa.Table:
-        # In one order whatever way they came: floats add up alike.
-        parts = parts.sort_by(list(_ORDER))
-        tick, group = parts["tick_us"].to_numpy(), coded(parts, names)
-        revision = parts["revision"].to_numpy()
-        kept = _newest(tick, group, revision)
-        parts, tick, group, revision = parts.take(pa.array(kept)), tick[kept], group[kept], revision[kept]
-        first = _firsts(tick, group)
-        answers = merged(shape, [_partials(parts, group, shape)])
-        before = np.where(revision[first] == NEW, -1, revision[first])
-        columns = {name: parts[name].take(pa.array(first)) for name in names}
-        columns |= {"tick_us": pa.array(answers.tick_us), "results": pa.array(answers.results)}
-        columns["revision"] = pa.array(before + 1, pa.int32())
-        return pa.table(columns | aggregate_columns(answers)).select(schema.names).cast(schema)
-
-    return add
+    # In one order whatever way they came: floats add up alike.
+    parts = parts.sort_by(list(_ORDER))
+    tick, group = parts["tick_us"].to_numpy(), coded(parts, names)
+    revision = parts["revision"].to_numpy()
+    kept = _newest(tick, group, revision)
+    parts, tick, group, revision = parts.take(pa.array(kept)), tick[kept], group[kept], revision[kept]
+    first = _firsts(tick, group)
+    answers = merged(shape, [_partials(parts, group, shape)])
+    before = np.where(revision[first] == NEW, -1, revision[first])
+    columns = {name: parts[name].take(pa.array(first)) for name in names}
+    columns |= {"tick_us": pa.array(answers.tick_us), "results": pa.array(answers.results)}
+    columns["revision"] = pa.array(before + 1, pa.int32())
+    return pa.table(columns | aggregate_columns(answers)).select(schema.names).cast(schema)
 
 
 def _newest(tick: Int64s, group: Int64s, revision: Int64s) -> Int64s:

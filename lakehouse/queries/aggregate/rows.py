@@ -11,19 +11,18 @@ Keys and groups are hashes of the values: equal where the values are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from lakehouse.algorithms.join_aggregate.contract import LARGEST_VALUE, Rows
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.progress import is_refused
-from lakehouse.queries.runtime.source import RowsHere, RowSource
+from lakehouse.queries.runtime.reading import SideRows
+from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH
 from lakehouse.spark.row_hash import xxhash64
 
@@ -31,23 +30,12 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s
 
 
-def raw_rows(
+def side_rows(
     source: RowSource, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int
-) -> DataFrame:
-    """Return the rows of all sides, in their buckets, as Spark has them."""
+) -> list[SideRows]:
+    """Return the rows of all sides, in their buckets, as tasks read them."""
     sides = range(len(query.sides))
-    rows = [source.select(side, _columns(query, streams, side, buckets)) for side in sides]
-    return reduce(DataFrame.unionByName, rows)
-
-
-def raw_rows_here(
-    source: RowsHere, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int
-) -> pa.Table:
-    """Return the same rows as this process has them."""
-    sides = range(len(query.sides))
-    rows = [source.select_here(side, _columns(query, streams, side, buckets)) for side in sides]
-    # Spark tells of a column whether it may be null.
-    return pa.concat_tables(rows, promote_options="permissive")
+    return [source.read(side, _columns(query, streams, side, buckets)) for side in sides]
 
 
 def as_rows(table: pa.Table, query: AggregateQuery) -> Rows:
@@ -68,7 +56,7 @@ def as_rows(table: pa.Table, query: AggregateQuery) -> Rows:
 
 
 def buckets_of(query: AggregateQuery, keys: Int64s, buckets: int) -> Int64s:
-    """Return the bucket of each row by its keys, as ``raw_rows`` places it."""
+    """Return the bucket of each row by its keys, as ``side_rows`` places it."""
     shared = [pa.array(np.ascontiguousarray(keys[:, number])) for number in query.bucketed_by]
     return xxhash64(shared, len(keys)) % buckets if shared else np.zeros(len(keys), np.int64)
 

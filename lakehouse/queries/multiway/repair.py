@@ -8,32 +8,35 @@ have such a row; manifests tell which batch took in what, and nothing is compare
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from lakehouse.algorithms.multiway_join.joining import Joined, TooMany, results_of
+from lakehouse.algorithms.multiway_join.joining import Joined, results_of
+from lakehouse.engine.parts import sink_of
 from lakehouse.home.crashpoint import crash_point
-from lakehouse.queries.multiway import route
+from lakehouse.queries.multiway.plain import (
+    RESULT,
+    as_joined,
+    by_side,
+    most_met,
+    results_output,
+    shown,
+    used_rows,
+)
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.multiway.route import joined, shown_of
-from lakehouse.queries.multiway.rows import is_used, raw_rows, side_columns
+from lakehouse.queries.multiway.rows import keyed, side_columns
 from lakehouse.queries.multiway.run import MultiwayRun
-from lakehouse.queries.multiway.small_batch import as_joined, most_met, shown, used_rows
-from lakehouse.queries.runtime.batch import taken_in, taken_in_here
-from lakehouse.queries.runtime.bucket_answers import TooLarge
+from lakehouse.queries.runtime.by_bucket import ROWS_A_PLACE, marked, metrics_of, run_buckets
+from lakehouse.queries.runtime.logged import Logged
 from lakehouse.queries.runtime.repair import QueryRepair
-from lakehouse.queries.runtime.source import FromRaw, RawNear
-from lakehouse.spark import tables
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Int64s
+    from lakehouse.queries.runtime.by_bucket import Kernel
 
 
 @dataclass(frozen=True)
@@ -45,89 +48,46 @@ class Repair(QueryRepair[MultiwayRun]):
         """The widest window."""
         return max(side.window_us for side in self.run.query.sides)
 
-    def find(self, logged: DataFrame) -> tuple[int, int]:
+    def find(self, logged: Logged) -> tuple[int, int]:
         """Append the missed results."""
-        batches = logged.groupBy("batch").agg(F.max("horizon_us")).collect()
-        horizons = pa.table(
-            {"taken": [each[0] for each in batches], "horizon_us": [each[1] for each in batches]}
+        run, query, number = self.run, self.run.query, self.manifest.number
+        source, table = self.source(logged), run.layout.multiway(query.name)
+        columns = [side_columns(query, run.streams, side) for side in range(len(query.sides))]
+        # The files are those of any number of places.
+        held = sum(rows for side, own in enumerate(columns) for _, rows in source.read(side, own).files)
+        places = 1 + held // ROWS_A_PLACE
+        sides = [source.read(side, keyed(own, places)) for side, own in enumerate(columns)]
+        rows = [self.taken(side, own, frozenset(range(places))) for side, own in enumerate(sides)]
+        outputs = [results_output(query, run.streams, sink_of(table), number)]
+        step = f"repair {query.name}, repair {number}"
+        found = run_buckets(
+            run.spark, step, rows, places, RepairPlaces(query, logged.horizon_us), outputs, ["seen"]
         )
-        rows = self._taken_rows(logged)
-        known = F.broadcast(self.run.spark.createDataFrame(horizons))
-        late = rows.join(known, "taken").where(F.col("event_us") < F.col("horizon_us")).persist()
-        try:
-            return self._append_missed(rows, late)
-        finally:
-            late.unpersist()
-
-    def find_here(self, logged: pa.Table, near: RawNear) -> tuple[int, int]:
-        """Do the same in this process."""
-        run, query = self.run, self.run.query
-        used = [
-            used_rows(near.select_here(side, side_columns(query, run.streams, side)))
-            for side in range(len(query.sides))
-        ]
-        late = LateRows.of(query, used, [taken_in_here(self.batches, rows) for rows in used], logged)
-        try:
-            found = np.concatenate([late.missed(side) for side in range(len(used))])
-        except TooMany as error:
-            raise TooLarge(str(error)) from error
-        results = shown(query, used, found, "repair")
-        run.append(results, run.layout.multiway(query.name), "repair", self.manifest.number)
+        run.commit(found.entries[0], table, "repair", number)
         crash_point("repair.results-appended")
-        return results.num_rows, sum(len(late.rows(side)) for side in range(len(used)))
+        return found.counts[RESULT], sum(row["seen"] for row in found.metrics)
 
-    def _append_missed(self, rows: DataFrame, late: DataFrame) -> tuple[int, int]:
-        run, number = self.run, self.manifest.number
-        results = run.layout.multiway(run.query.name)
-        span = (F.min("event_us"), F.max("event_us"), F.count("*"))
-        sides = {side: span for side, *span in late.groupBy("side").agg(*span).collect()}
-        found = [self._found(rows, late, side, low, high) for side, (low, high, _) in sides.items()]
-        if found:
-            run.append(reduce(DataFrame.unionByName, found), results, "repair", number)
-        crash_point("repair.results-appended")
-        own = tables.read(run.spark, results).where((F.col("found") == "repair") & (F.col("batch") == number))
-        return own.count(), sum(count for _, _, count in sides.values())
 
-    def _taken_rows(self, logged: DataFrame) -> DataFrame:
-        """Return rows that batches up to the last repaired one took in and that join, each with its batch.
+@dataclass(frozen=True)
+class RepairPlaces:
+    """The kernels of places, each of which has all rows of its keys; ``horizon_us``: by batch of the query."""
 
-        They are the logged rows, and those that one of them can meet.
-        """
-        run, query = self.run, self.run.query
-        near = self.near(logged, F.col("event_us") - self.reach_us, F.col("event_us") + self.reach_us)
+    query: MultiwayQuery
+    horizon_us: Mapping[int, int]
 
-        def around(raw: DataFrame, side: int) -> DataFrame:
-            return raw.where(near)
+    def __call__(self, buckets: Sequence[int]) -> Kernel:
+        """Return the kernel of any place."""
+        return self._answer
 
-        source = FromRaw(run.spark, run.layout, query, self.spans, around)
-        rows = raw_rows(source, query, run.streams, run.slots).where(is_used())
-        return rows.withColumn("taken", taken_in(self.batches))
-
-    def _found(self, rows: DataFrame, late: DataFrame, side: int, low_us: int, high_us: int) -> DataFrame:
-        """Return what late rows of a side have missed, where it is the last side that has a row of the newest batch.
-
-        ``low_us`` and ``high_us``: the times that the late rows lie between.
-        """
-        query = self.run.query
-        own = late.where(F.col("side") == side)
-        keys = own.select("key").distinct()
-        found = shown_of(own.withColumnRenamed("taken", "newest"), query, side, "newest", "horizon_us")
-        found = found.withColumnsRenamed({f"{name}_{side}": name for name in ("newest", "horizon_us")})
-        visited, is_missed = [side], F.lit(False)
-        for stop, other in enumerate(query.sides):
-            if stop == side:
-                continue
-            reach = F.col("event_us").between(low_us - other.window_us, high_us + query.sides[side].window_us)
-            # Only rows that some late row can meet are moved.
-            met = rows.where((F.col("side") == stop) & reach).join(keys, "key", "left_semi")
-            found = joined(found, shown_of(met, query, stop, "taken"), query, visited, stop)
-            taken, newest = F.col(f"taken_{stop}"), F.col("newest")
-            found = found.where(taken <= newest if stop < side else taken < newest)
-            is_missed |= (taken < newest) & (
-                F.col(f"event_us_{stop}") < F.col("horizon_us") - other.window_us
-            )
-            visited.append(stop)
-        return route.results_of(found.where(is_missed), query, "repair")
+    def _answer(self, place: int, rows: pa.Table) -> pa.Table | None:
+        if not rows.num_rows:
+            return None
+        used = [used_rows(each) for each in by_side(rows, len(self.query.sides))]
+        late = LateRows.of(self.query, used, [each["taken"].to_numpy() for each in used], self.horizon_us)
+        found = np.concatenate([late.missed(side) for side in range(len(used))])
+        seen = sum(len(late.rows(side)) for side in range(len(used)))
+        parts = [marked(RESULT, shown(self.query, used, found, "repair")), metrics_of(place, {"seen": seen})]
+        return pa.concat_tables(parts, promote_options="permissive")
 
 
 @dataclass(frozen=True)
@@ -141,13 +101,17 @@ class LateRows:
 
     @classmethod
     def of(
-        cls, query: MultiwayQuery, used: Sequence[pa.Table], taken: Sequence[Int64s], logged: pa.Table
+        cls,
+        query: MultiwayQuery,
+        used: Sequence[pa.Table],
+        taken: Sequence[Int64s],
+        horizon_us: Mapping[int, int],
     ) -> Self:
-        """Return rows beside what batches have logged of them."""
-        known = logged.group_by("batch").aggregate([("horizon_us", "max")])
-        last = max(int(each.max(initial=0)) for each in (*taken, known["batch"].to_numpy()))
+        """Return rows; ``horizon_us``: up to when rows of some batches were late."""
+        last = max(int(each.max(initial=0)) for each in (*taken, np.array([*horizon_us], np.int64)))
         horizons = np.full(last + 1, np.iinfo(np.int64).min)
-        horizons[known["batch"].to_numpy()] = known["horizon_us_max"].to_numpy()
+        for batch, time_us in horizon_us.items():
+            horizons[batch] = time_us
         sides = [
             as_joined(query, side, rows, np.zeros(rows.num_rows, np.bool_)) for side, rows in enumerate(used)
         ]

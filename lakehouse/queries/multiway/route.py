@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s
     from lakehouse.queries.multiway.centre import Block
     from lakehouse.queries.multiway.query import MultiwayQuery
-    from lakehouse.queries.multiway.windows import SeenRows, Windows
+    from lakehouse.queries.multiway.windows import Windows
 
 # So many rows are still sent to where a window is; they have to fit into the memory of every executor.
 MOST_SENT = 500_000
@@ -153,7 +153,7 @@ def _counted(rows: DataFrame) -> tuple[DataFrame, Observation]:
     return rows.observe(seen, F.count(F.lit(1)).alias("rows")), seen
 
 
-def plain_results(seen: SeenRows) -> DataFrame:
+def plain_results(seen: Windows) -> DataFrame:
     """Return the results that have a new row."""
     query = seen.query
     found, visited = shown_of(seen.whole(0), query, 0, "is_new"), [0]

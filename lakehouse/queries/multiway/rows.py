@@ -10,7 +10,7 @@ Keys are hashes of the values: equal where the values are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -65,3 +65,9 @@ def side_columns(query: MultiwayQuery, streams: Mapping[str, Stream], number: in
         "batch",
         *output_columns(query, streams, number),
     )
+
+
+def keyed(columns: Sequence[str], places: int) -> tuple[str, ...]:
+    """Return columns of rows with the place in which all rows of a key meet."""
+    key = next(each.removesuffix(" AS `key`") for each in columns if each.endswith(" AS `key`"))
+    return (*columns, f"CAST(pmod(coalesce({key}, 0L), {places}) AS int) AS bucket")

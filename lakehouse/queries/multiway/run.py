@@ -14,7 +14,7 @@ Which way costs less is told by what is known before (``choice.py``); the result
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Self
@@ -23,20 +23,19 @@ import numpy as np
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.algorithms.multiway_join.joining import TooMany
 from lakehouse.declare.stream import Stream
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import bounds, read_columns
 from lakehouse.queries.multiway.centre import Block, Planner, counted
 from lakehouse.queries.multiway.choice import PLAIN, PRUNED, choice_of, oldest_us
+from lakehouse.queries.multiway.plain import RESULT, PlainJoin
 from lakehouse.queries.multiway.query import MOST_SLOTS, MultiwayQuery
 from lakehouse.queries.multiway.route import MOST_SENT, Route, execute_route, plain_results
 from lakehouse.queries.multiway.rows import is_used, kind_of_row, raw_rows
 from lakehouse.queries.multiway.shuffle_metrics import Meter, Moved
 from lakehouse.queries.multiway.sites import Costs, transfer_of
-from lakehouse.queries.multiway.small_batch import SmallBatch
-from lakehouse.queries.multiway.windows import TAKEN, RawRows, SeenRows, Windows
+from lakehouse.queries.multiway.windows import TAKEN, Windows
 from lakehouse.queries.runtime.batch import taken_in
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, require_manifest
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
@@ -138,50 +137,29 @@ class _Batch:
 
     def _joined(self, way: str, before: Progress, after: Progress) -> tuple[_Joined, Moved]:
         """Join the batch; return what it comes to, and what Spark has moved for it."""
-        is_from_raw = way == PLAIN and not self.run.keeps_windows
-        if is_from_raw:
-            with suppress(TooMany):
-                if joined := self._join_here(before):
-                    return joined, Moved(0, 0)
+        if way == PLAIN and not self.run.keeps_windows:
+            return self._join_raw(before)
         meter = Meter(self.run.spark)
-        if is_from_raw:
-            joined = self._join_raw(before)
-        else:
-            joined = self._join_pruned(before, after) if way == PRUNED else self._join_windows(before)
+        joined = self._join_pruned(before, after) if way == PRUNED else self._join_windows(before)
         return joined, meter.read()
 
-    def _join_here(self, before: Progress) -> _Joined | None:
-        """Join the batch in this process; None where its rows are too many."""
-        run, oldest = self.run, oldest_us(self.run.layout, self.run.query, self.manifest)
-        horizon, number = run.horizon_us(before), self.manifest.number
-        since = self._since(horizon, oldest)
-        small = SmallBatch(run.layout, run.query, run.streams, self.manifest, since, oldest, horizon)
-        if not small.fits():
-            return None
-        name, results, logged = run.query.name, small.results(), small.logged()
-        run.append(results, run.layout.multiway(name), "online", number)
-        run.append(logged, run.layout.missed_rows(name), "online", number, time_us=before.until_us)
-        return _Joined(results.num_rows, {}, _matched(small.counts(), small, results.num_rows))
-
-    def _join_raw(self, before: Progress) -> _Joined:
+    def _join_raw(self, before: Progress) -> tuple[_Joined, Moved]:
         """Join the batch as raw has its rows, and log what came late or is refused."""
-        run, oldest = self.run, oldest_us(self.run.layout, self.run.query, self.manifest)
-        horizon = run.horizon_us(before)
-        is_late = horizon is not None and oldest is not None and oldest < horizon
-        may_log = is_late or run.query.ahead_us is not None
-        seen = RawRows(
-            run.spark,
-            run.layout,
-            run.query,
-            run.streams,
-            self.manifest,
-            self._since(horizon, oldest),
-            horizon,
-            may_log,
-        )
-        log = [lambda: self._log(before)] if may_log else []
-        results = self._append_plain(seen, log)
-        return _Joined(results, {}, _matched(seen.counts(), seen, results))
+        run, number, name = self.run, self.manifest.number, self.run.query.name
+        oldest, horizon = oldest_us(run.layout, run.query, self.manifest), run.horizon_us(before)
+        since = self._since(horizon, oldest)
+        times = since, oldest, horizon, before.until_us
+        found = PlainJoin(run.spark, run.layout, run.query, run.streams, self.manifest, *times).answered()
+        results, log = found.entries
+        run.commit(results, run.layout.multiway(name), "online", number)
+        run.commit(log, run.layout.missed_rows(name), "online", number)
+        sums = [
+            {key: sum(row[f"{key}_{side}"] for row in found.metrics) for key in (*TAKEN, "held")}
+            for side in range(len(run.query.sides))
+        ]
+        kinds = [{key: own[key] for key in TAKEN} for own in sums]
+        sides = _matched(kinds, [own["held"] for own in sums], found.counts[RESULT])
+        return _Joined(found.counts[RESULT], {}, sides), Moved(sum(row["bytes"] for row in found.metrics), 0)
 
     def _join_windows(self, before: Progress) -> _Joined:
         """Join the batch as windows have its rows, which are kept whichever way it is joined."""
@@ -190,9 +168,10 @@ class _Batch:
         kinds = self._append_windows(horizon)
         windows = self._windows(self._since(horizon, oldest))
         results = self._append_plain(windows, self._logging(kinds, before))
-        return _Joined(results, {}, _matched(kinds, windows, results))
+        held = [windows.held(side) for side in range(len(self.run.query.sides))]
+        return _Joined(results, {}, _matched(kinds, held, results))
 
-    def _append_plain(self, rows: SeenRows, steps: Sequence[Callable[[], object]]) -> int:
+    def _append_plain(self, rows: Windows, steps: Sequence[Callable[[], object]]) -> int:
         """Append the results of one join of all sides; return how many there are."""
         found, seen, number = plain_results(rows), Observation(), self.manifest.number
         results = self.run.layout.multiway(self.run.query.name)
@@ -357,12 +336,10 @@ class _Batch:
         }
 
 
-def _matched(
-    kinds: Sequence[Mapping[str, int]], rows: SeenRows | SmallBatch, results: int
-) -> list[dict[str, Any]]:
+def _matched(kinds: Sequence[Mapping[str, int]], held: Sequence[int], results: int) -> list[dict[str, Any]]:
     """Return the figures of each side: no more rows can have matched than there are results."""
     return [
-        {**kind, "held": rows.held(side), "matching": min(results / max(kind["rows"], 1), 1.0)}
+        {**kind, "held": held[side], "matching": min(results / max(kind["rows"], 1), 1.0)}
         for side, kind in enumerate(kinds)
     ]
 

@@ -8,95 +8,23 @@ files that a batch can meet.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from lakehouse.home.table_log import FileFacts, file_facts
-from lakehouse.queries.multiway.rows import is_used, kind_of_row, side_rows
-from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakehouse.declare.stream import Stream
-    from lakehouse.home.layout import Home
     from lakehouse.queries.multiway.query import MultiwayQuery
-    from lakehouse.queries.runtime.batch_manifest import BatchManifest
 
 _BOUNDS = ("batch", "event_us")
 TAKEN = ("rows", "missed", "refused", "unusable")
 Since = Sequence[int | None]
-
-
-class SeenRows(Protocol):
-    """The rows of all sides as a batch sees them."""
-
-    @property
-    def query(self) -> MultiwayQuery:
-        """The query."""
-
-    def whole(self, side: int) -> DataFrame:
-        """Return a side's rows that join: new ones (``is_new``), and those of its window."""
-
-    def held(self, side: int) -> int:
-        """Return how many rows of a side are looked at, new ones too; at most."""
-
-
-@dataclass(frozen=True)
-class RawRows:
-    """Rows as raw has them, counted by kind while they are read.
-
-    ``since_us``: per side, from when on rows of earlier batches are in their windows; None for all. ``horizon_us``:
-    rows before it are late. ``may_log``: rows of the batch may be late or refused.
-    """
-
-    spark: SparkSession
-    layout: Home
-    query: MultiwayQuery
-    streams: Mapping[str, Stream]
-    manifest: BatchManifest
-    since_us: Since
-    horizon_us: int | None
-    may_log: bool
-    seen: list[Observation] = field(default_factory=list)
-
-    def whole(self, side: int) -> DataFrame:
-        """Return a side's rows that join; sides are asked for in their order."""
-        after, through = self.manifest.spans[side]
-        spans = [(0, 0)] * len(self.query.sides)
-        spans[side] = (0, through)
-        since = self.since_us[side]
-
-        def around(raw: DataFrame, _: int) -> DataFrame:
-            return (
-                raw if since is None else raw.where((F.col("batch") > after) | (F.col("event_us") >= since))
-            )
-
-        source = FromRaw(self.spark, self.layout, self.query, spans, around)
-        rows = side_rows(source, self.query, self.streams, side)
-        rows = rows.select("*", (F.col("batch") > after).alias("is_new"))
-        kind, of_batch, seen = kind_of_row(self.horizon_us), F.col("is_new"), Observation()
-        # Spark counts them row by row, without compiled code: no more than are needed.
-        named = ("unusable", "missed", "refused") if self.may_log else ("unusable",)
-        counts = [F.count_if(of_batch & (kind == name)).alias(name) for name in named]
-        rows_seen, new = F.count(F.lit(1)).alias("seen"), F.count_if(of_batch).alias("rows")
-        self.seen.append(seen)
-        return rows.observe(seen, rows_seen, new, *counts).where(is_used())
-
-    def counts(self) -> list[dict[str, int]]:
-        """Return per side how many new rows there are of which kind; what joins them was written."""
-        return [{name: each.get.get(name, 0) for name in TAKEN} for each in self.seen]
-
-    def held(self, side: int) -> int:
-        """Return how many rows of a side were looked at, new ones too."""
-        return int(self.seen[side].get.get("seen", 0))
 
 
 @dataclass(frozen=True)

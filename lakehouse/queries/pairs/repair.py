@@ -14,26 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
+from lakehouse.engine.parts import sink_of
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_log import read_columns
-from lakehouse.home.table_reads import read_around
 from lakehouse.queries.pairs.bucket import PAIR, pair_columns
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.needed_slack import COUNTS
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import as_batch, in_buckets, in_order, raw_rows, raw_rows_here
+from lakehouse.queries.pairs.rows import as_batch, in_order, side_rows
 from lakehouse.queries.pairs.run import PairsRun
-from lakehouse.queries.runtime.batch import taken_in, taken_in_here
 from lakehouse.queries.runtime.bucket import filled
-from lakehouse.queries.runtime.bucket_answers import Rows, by_bucket, computed_once, count_of, of_kind
+from lakehouse.queries.runtime.by_bucket import Answered, Output, run_buckets
+from lakehouse.queries.runtime.logged import Logged, RepairWork
 from lakehouse.queries.runtime.repair import QueryRepair, positions_of
-from lakehouse.queries.runtime.source import FromRaw, RawNear
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
@@ -62,64 +59,42 @@ class Repair(QueryRepair[PairsRun]):
         rows = read_columns(self.run.layout.queries(self.run.query.name), ("time_us",))
         return max((time for (time,) in rows if time is not None), default=None)
 
-    def find(self, logged: DataFrame) -> tuple[int, int]:
+    def find(self, logged: Logged) -> tuple[int, int]:
         """Append the missed pairs, and how much slack they would have needed."""
-        late = logged.unionByName(self.log.where("what = 'refused'"))
-        late = self.in_last_buckets(tables.as_declared(late, "missed_rows")).select(*_LOGGED)
-        with computed_once(self._answers(self._candidates(logged), late)) as found:
-            return self._append(found)
+        run, number, layout, name = self.run, self.manifest.number, self.run.layout, self.run.query.name
+        tables.create(layout.needed_slack(name), "needed_slack")
+        found = self._answered(logged)
+        pairs, needed = found.entries
+        tables.side_by_side(
+            lambda: run.commit(pairs, layout.pairs(name), "repair", number),
+            lambda: run.commit(needed, layout.needed_slack(name), "repair", number),
+        )
+        crash_point("repair.pairs-appended")
+        return found.counts[PAIR], found.counts[LOOKED_AT]
 
-    def find_here(self, logged: pa.Table, near: RawNear) -> tuple[int, int]:
-        """Do the same in this process."""
-        run = self.run
-        rows = raw_rows_here(near, run.query, run.streams)
-        rows = rows.append_column("taken", pa.array(taken_in_here(self.batches, rows)))
-        # A log that an earlier version began has no edges.
-        names = [name for name in _LOGGED if name in logged.column_names]
-        names = ["batch", *names]
-        log = read_around(run.layout.missed_rows(run.query.name), "event_us", near.ranges, names)
-        is_refused = pc.and_(pc.equal(log["what"], "refused"), pc.less_equal(log["batch"], self.through))
-        late = pa.concat_tables([logged.select(names), log.filter(is_refused).select(names)])
-        return self._append(self._answers(rows, self.in_last_buckets(late)))
+    def _answered(self, logged: Logged) -> Answered:
+        """Run the buckets that have logged rows over the raw rows around these."""
+        run, query, number, layout = self.run, self.run.query, self.manifest.number, self.run.layout
+        buckets = self.buckets(logged)
+        sides = side_rows(self.source(logged), query, run.streams, self.last.buckets)
+        raw = [self.taken(side, rows, buckets) for side, rows in enumerate(sides)]
+        where = f"(what = 'refused' OR what = 'missed' AND batch > {self.after})"
+        log = self.log_rows(_LOGGED, where, buckets, logged.ranges)
+        work = RepairWork(BucketRepair(query, to_arrow_schema(schema_of(self._answer())), self.time_us or 0))
+        pairs, needed = sink_of(layout.pairs(query.name)), sink_of(layout.needed_slack(query.name))
+        outputs = (
+            Output(pairs, run.pair_columns(), {"found": "repair", "batch": number}, PAIR),
+            Output(needed, {name: name for name in ("bucket", *COUNTS)}, {"repair": number}, NEEDED),
+        )
+        step = f"repair {query.name}, repair {number}"
+        return run_buckets(run.spark, step, [*raw, log], self.last.buckets, work, outputs)
 
-    def _answers(self, rows: Rows, late: Rows) -> Rows:
-        """Return what buckets find, as ``BucketRepair`` has it, of raw rows and of logged ones."""
-        run, query = self.run, self.run.query
-        types = output_types(query, run.streams)
+    def _answer(self) -> str:
+        types = output_types(self.run.query, self.run.streams)
         shown = "".join(f", `o_{name}` {kind}" for name, kind in types.items())
         times = "event_us bigint, left_us bigint, right_us bigint, left_row bigint, right_row bigint, wait_us bigint"
         needed = "bucket int, from_us bigint, side int, slack_us bigint, pairs bigint"
-        columns = f"kind string, {times}, {needed}{shown}"
-        work = BucketRepair(query, to_arrow_schema(schema_of(columns)), self.time_us or 0)
-        return by_bucket(in_buckets(rows, query, self.last.buckets), late, work, columns)
-
-    def _append(self, found: Rows) -> tuple[int, int]:
-        run, number, layout, name = self.run, self.manifest.number, self.run.layout, self.run.query.name
-        needed = of_kind(found, NEEDED, {column: column for column in ("bucket", *COUNTS)})
-        shown = of_kind(found, PAIR, run.pair_columns())
-        tables.create(layout.needed_slack(name), "needed_slack")
-        tables.side_by_side(
-            lambda: run.append(shown, layout.pairs(name), "repair", number, found="repair"),
-            lambda: run.append(needed, layout.needed_slack(name), "repair", number, "repair"),
-        )
-        crash_point("repair.pairs-appended")
-        return count_of(found, PAIR), count_of(found, LOOKED_AT)
-
-    def _candidates(self, logged: DataFrame) -> DataFrame:
-        """Return raw rows of the times around logged rows, with the batch of the query that took them in."""
-        run, query = self.run, self.run.query
-        times = F.col("event_us") - self.reach_us, F.col("event_us") + self.reach_us
-        reached, near = logged.select(self.granules(*times)).distinct(), self.near(logged, *times)
-
-        def around(raw: DataFrame, side: int) -> DataFrame:
-            return (
-                self.in_granules(raw.where(near))
-                .join(F.broadcast(reached), "granule", "left_semi")
-                .drop("granule")
-            )
-
-        source = FromRaw(run.spark, run.layout, query, self.spans, around)
-        return raw_rows(source, query, run.streams).withColumn("taken", taken_in(self.batches))
+        return f"kind string, {times}, {needed}{shown}"
 
 
 @dataclass(frozen=True)

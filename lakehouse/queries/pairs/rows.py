@@ -10,21 +10,20 @@ batch have no order among themselves, so their names decide nothing, and no row 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.contract import NO_SOURCE, NO_TIME, Batch
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.arrow_sql import one_batch
-from lakehouse.queries.runtime.bucket_answers import Rows
-from lakehouse.queries.runtime.source import RowsHere, RowSource
+from lakehouse.queries.runtime.reading import SideRows, TaskRows
+from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, hash_of, output_columns
 
 if TYPE_CHECKING:
@@ -33,27 +32,38 @@ if TYPE_CHECKING:
 ORDER = ("batch", "source_file", "source_line", "source_item")
 
 
-def raw_rows(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream]) -> DataFrame:
-    """Return the rows of both streams, before they are cut into buckets, as Spark has them."""
-    left, right = (source.select(side, _columns(query, streams, side)) for side in (0, 1))
-    return left.unionByName(right)
+def side_rows(
+    source: RowSource, query: PairsQuery, streams: Mapping[str, Stream], buckets: int
+) -> list[SideRows]:
+    """Return the rows of both streams, in their buckets, as tasks read them."""
+    sides = [source.read(side, _columns(query, streams, side)) for side in (0, 1)]
+    return [SideRows(side.files, InBuckets(side.rows, query.condition, buckets)) for side in sides]
 
 
-def raw_rows_here(source: RowsHere, query: PairsQuery, streams: Mapping[str, Stream]) -> pa.Table:
-    """Return the same rows as this process has them."""
-    rows = [source.select_here(side, _columns(query, streams, side)) for side in (0, 1)]
-    # Spark tells of a column whether it may be null.
-    return pa.concat_tables(rows, promote_options="permissive")
+@dataclass(frozen=True)
+class InBuckets:
+    """Rows with the bucket in which each is used; some are used in several."""
+
+    rows: TaskRows
+    condition: Condition
+    buckets: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self.rows.schema.insert(0, pa.field("bucket", pa.int32()))
+
+    def batches(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some files."""
+        for batch in self.rows.batches(paths):
+            yield in_buckets(batch, self.condition, self.buckets)
 
 
-def in_buckets(rows: Rows, query: PairsQuery, buckets: int) -> Rows:
+def in_buckets(rows: pa.RecordBatch, condition: Condition, buckets: int) -> pa.RecordBatch:
     """Return the rows with the bucket in which each is used; some are used in several."""
-    if isinstance(rows, pa.Table):
-        return pa.Table.from_batches(_placer(query.condition, buckets)([one_batch(rows)]))
-    schema = (
-        f"bucket int, {', '.join(f'`{field.name}` {field.dataType.simpleString()}' for field in rows.schema)}"
-    )
-    return rows.mapInArrow(_placer(query.condition, buckets), schema)
+    positions, bucket = place_in_buckets(condition, as_batch(pa.Table.from_batches([rows])), buckets)
+    columns = [pa.array(bucket.astype(np.int32)), *rows.take(pa.array(positions)).columns]
+    return pa.record_batch(columns, ["bucket", *rows.schema.names])
 
 
 def as_batch(rows: pa.Table, first: int | None = None) -> Batch:
@@ -109,16 +119,3 @@ def _columns(query: PairsQuery, streams: Mapping[str, Stream], number: int) -> t
 def _number_of(columns: Sequence[str]) -> str:
     """Return SQL for a number that tells rows apart by these columns; no columns tell none apart."""
     return hash_of(columns) if columns else "0L"
-
-
-def _placer(
-    condition: Condition, buckets: int
-) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            positions, bucket = place_in_buckets(condition, as_batch(pa.Table.from_batches([batch])), buckets)
-            taken = batch.take(pa.array(positions))
-            columns = [pa.array(bucket.astype(np.int32)), *taken.columns]
-            yield pa.record_batch(columns, ["bucket", *taken.schema.names])
-
-    return place

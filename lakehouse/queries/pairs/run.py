@@ -10,23 +10,17 @@ from dataclasses import dataclass, replace
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.late_join.conditions import Equality
+from lakehouse.engine.parts import sink_of
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import bounds
 from lakehouse.queries.pairs.bucket import PAIR, BucketJoin, Newest
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import in_buckets, raw_rows, raw_rows_here
+from lakehouse.queries.pairs.rows import side_rows
 from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, last_repair
 from lakehouse.queries.runtime.bucket import LOG
-from lakehouse.queries.runtime.bucket_answers import (
-    Rows,
-    TooLarge,
-    bucket_metrics,
-    by_bucket,
-    computed_once,
-    of_kind,
-)
+from lakehouse.queries.runtime.by_bucket import Answered, BatchKernels, Output, run_buckets
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import output_types
@@ -67,24 +61,39 @@ class PairsRun(QueryRun[PairsQuery]):
 
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, int]:
         """Append all that a batch comes to, its metrics last; return its totals."""
-        try:
-            read = raw_rows_here if self.is_small(manifest) else raw_rows
-            return self._write(
-                self.answers(manifest, read(source, self.query, self.streams)), manifest.number, source
-            )
-        except TooLarge:
-            rows = raw_rows(source, self.query, self.streams)
-            return self._write(self.answers(manifest, rows), manifest.number, source)
+        layout, name, batch = self.layout, self.query.name, manifest.number
+        found = self._answered(manifest, source)
+        states, pairs, log = found.entries
+        crash_point("queries.joined")
+        self.commit_states(states, batch)
+        tables.side_by_side(
+            lambda: self.commit(pairs, layout.pairs(name), "online", batch),
+            lambda: self.commit(log, layout.missed_rows(name), "online", batch),
+        )
+        crash_point("queries.outputs-appended")
+        totals = {count: sum(row[count] for row in found.metrics) for count in self.counts}
+        source.record_metrics(totals["rows"], totals["pairs"])
+        self.append_metrics(found.metrics or [{"bucket": -1, **dict.fromkeys(METRIC_NAMES)}], batch)
+        return totals
 
-    def answers(self, manifest: BatchManifest, rows: Rows) -> Rows:
-        """Return all buckets' answers to a batch: pairs, log, state and metrics; those of Spark when they are read."""
-        layout, query = self.layout, self.query
-        known, columns = newest(layout, query.name, manifest.number), self._answer()
+    def _answered(self, manifest: BatchManifest, source: RowSource) -> Answered:
+        """Run all buckets over a batch; they write their states, pairs and log."""
+        layout, query, batch = self.layout, self.query, manifest.number
         missed = missed_by_bucket(layout, query, manifest) if manifest.through_repair else {}
-        before = self.state_before(manifest)
-        work = BucketJoin(query, to_arrow_schema(schema_of(columns)), before, known, missed)
-        placed = in_buckets(rows, query, manifest.buckets)
-        return by_bucket(placed, self.states_before(manifest, rows), work, columns)
+        schema = to_arrow_schema(schema_of(self._answer()))
+        files = self.state_files(manifest)
+        before = self.state_before(manifest, files)
+        work = BucketJoin(query, schema, before, newest(layout, query.name, batch), missed)
+        pairs, log = sink_of(layout.pairs(query.name)), sink_of(layout.missed_rows(query.name))
+        outputs = (
+            self.states_output(batch),
+            Output(pairs, self.pair_columns(), {"found": "online", "batch": batch}, PAIR),
+            Output(log, LOG_COLUMNS, {"batch": batch}, LOG),
+        )
+        rows = side_rows(source, query, self.streams, manifest.buckets)
+        kernels = BatchKernels(work, files, manifest.scales)
+        step = f"query {query.name}, batch {batch}"
+        return run_buckets(self.spark, step, rows, manifest.buckets, kernels, outputs, METRIC_NAMES)
 
     def _answer(self) -> str:
         types = output_types(self.query, self.streams)
@@ -94,23 +103,6 @@ class PairsRun(QueryRun[PairsQuery]):
         times = ", ".join(f"{name} bigint" for name in names)
         rows = "left_row bigint, right_row bigint, row bigint, side int"
         return f"kind string, bucket int, part string, content binary, leave_us bigint, {rows}, {times}{metrics}{shown}"
-
-    def _write(self, answers: Rows, batch: int, source: RowSource) -> dict[str, int]:
-        layout, name = self.layout, self.query.name
-        with computed_once(answers) as found:
-            crash_point("queries.joined")
-            self.append_states(found, batch)
-            pairs, log = of_kind(found, PAIR, self.pair_columns()), of_kind(found, LOG, LOG_COLUMNS)
-            tables.side_by_side(
-                lambda: self.append(pairs, layout.pairs(name), "online", batch, found="online"),
-                lambda: self.append(log, layout.missed_rows(name), "online", batch),
-            )
-            crash_point("queries.outputs-appended")
-            metrics = bucket_metrics(found, METRIC_NAMES)
-        totals = {count: sum(row[count] for row in metrics) for count in self.counts}
-        source.record_metrics(totals["rows"], totals["pairs"])
-        self.append_metrics(metrics or [{"bucket": -1, **dict.fromkeys(METRIC_NAMES)}], batch)
-        return totals
 
     def pair_columns(self) -> dict[str, str]:
         """Return the columns of pairs as their table has them, but for what found them, and as buckets answer them."""

@@ -1,7 +1,7 @@
 """What every kind of query shares while it runs: batches, repairs, sources of rows, state, publishing, checks.
 
-``source.py`` reads the rows of a batch with Spark or in this process. ``arrow_sql.py`` evaluates Spark's SQL on rows
-in this process. ``bucket_answers.py`` runs buckets in either.
+``source.py`` says which rows a batch reads, ``by_bucket.py`` runs its buckets in the engine's tasks, ``logged.py`` is
+what a repair adds to that. ``arrow_sql.py`` evaluates conditions and columns on Arrow batches.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime.reading import Columns
+from lakehouse.queries.runtime.scan.task import READER, Work
 
 
 def select(rows: DataFrame, columns: Sequence[str], where: str | None = None) -> DataFrame:
@@ -19,6 +21,17 @@ def select(rows: DataFrame, columns: Sequence[str], where: str | None = None) ->
     read = rows.select(*(F.col(f"`{name}`") for name in sorted(arrow_sql.columns_read(texts))))
     work = _Work(tuple(columns), where)
     return read.mapInArrow(work.run, from_arrow_schema(work.schema(to_arrow_schema(read.schema))))
+
+
+def passed(raw: DataFrame, columns: Columns, work: Work) -> DataFrame:
+    """Return the rows of a side that the only reader of a scan lets through; ``columns`` are what it reads."""
+    read = raw.select(*(F.col(f"`{name}`") for name in columns.rows.schema.names))
+
+    def scan(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return work.run(arrow_sql.one_batch(arrow_sql.select(batch, columns.columns)) for batch in batches)
+
+    found = read.mapInArrow(scan, from_arrow_schema(work.answer))
+    return found.where(F.col(READER) == 0)
 
 
 @dataclass(frozen=True)

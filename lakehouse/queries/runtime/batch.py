@@ -6,20 +6,15 @@ Also: which raw rows a batch reads, and which batch read a row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
-from lakehouse.home.table_log import Between, files_between
-from lakehouse.home.table_reads import read_between
+from lakehouse.home.table_log import files_between
 from lakehouse.queries.kind import Query
-from lakehouse.queries.runtime.arrow_sql import columns_read, one_batch
 from lakehouse.queries.runtime.batch_manifest import (
     ONE,
     BatchManifest,
@@ -31,11 +26,8 @@ from lakehouse.queries.runtime.batch_manifest import (
     next_spans,
     write_manifest,
 )
-from lakehouse.queries.runtime.bucket_answers import fit_here
+from lakehouse.queries.runtime.by_bucket import ROWS_A_PLACE
 from lakehouse.spark import tables
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Int64s
 
 # The last ingest batch of each stream.
 Through = Mapping[str, int]
@@ -74,20 +66,11 @@ def next_batch(
         return None
     taken_now = zip(known, spans, strict=True)
     rows = sum(entry.accepted for entries, (_, end) in taken_now for entry in entries if entry.batch <= end)
-    scales = next_scales(last.scales if last else (), done + 1, wanted, by_tasks=not fit_here(rows))
+    scales = next_scales(last.scales if last else (), done + 1, wanted, 1 + rows // ROWS_A_PLACE)
     manifest = BatchManifest(done + 1, spans, through_repair, scales)
     write_manifest(folder, "batch", manifest)
     crash_point("queries.planned")
     return manifest
-
-
-def read_here(layout: Home, stream: str, between: Between | None, texts: Sequence[str]) -> pa.RecordBatch:
-    """Return the raw rows of a span, read by this process, with the columns that the SQL texts read.
-
-    Raises:
-        LookupError: if a column was declared after the last rows came.
-    """
-    return one_batch(read_between(layout.raw(stream), between, columns_read(texts)))
 
 
 def read_raw(spark: SparkSession, layout: Home, stream: str, span: Span) -> DataFrame:
@@ -109,16 +92,6 @@ def taken_in(manifests: Sequence[BatchManifest]) -> Column:
         # The first batch that reaches this far.
         number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + (manifests[0].number - 1)
         taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
-    return taken
-
-
-def taken_in_here(manifests: Sequence[BatchManifest], rows: pa.Table) -> Int64s:
-    """Return the same for rows in this process."""
-    side, batch = rows["side"].to_numpy(), rows["batch"].to_numpy()
-    taken = np.zeros(len(side), np.int64)
-    for number, reached in enumerate(_ends(manifests)):
-        own = side == number
-        taken[own] = np.searchsorted(reached, batch[own], "left") + manifests[0].number - 1
     return taken
 
 

@@ -58,32 +58,33 @@ Scales = tuple[Scale, ...]
 class Wanted:
     """The number of buckets that batches should have: ``exactly`` this many, or enough for the cores that tasks run on.
 
-    ``least``: how many the first batch has. ``cores`` is asked only when tasks make a batch, because the process that
-    handles small ones runs buckets one by one. A number that follows cores never shrinks: machines and executors come
-    and go, and each change writes the state anew once.
+    ``least``: how many the first batch has. ``cores`` is asked only if a batch has rows for more tasks than there are
+    buckets, because one task runs several buckets of a small batch. A number that follows cores never
+    shrinks: machines and executors come and go, and each change writes the state anew once.
     """
 
     exactly: int | None = None
     cores: Callable[[], int] = lambda: 1
     least: int = LEAST
 
-    def after(self, now: int | None, by_tasks: bool) -> int:
-        """Return the number of buckets after ``now``, which is None before the first batch."""
+    def after(self, now: int | None, tasks: int) -> int:
+        """Return the number of buckets after ``now``, None before the first batch, for rows for so many tasks."""
         if self.exactly is not None:
             return self.exactly
         # A power of two, so that after an increase each bucket takes its rows from one old bucket.
-        enough = 1 << (self.cores() - 1).bit_length() if by_tasks else 0
-        return max(now or self.least, enough)
+        known = now or self.least
+        enough = 1 << (min(tasks, self.cores()) - 1).bit_length() if tasks > known else 0
+        return max(known, enough)
 
 
 # For a kind without buckets, and for a query in which all rows must meet.
 ONE = Wanted(1)
 
 
-def next_scales(scales: Scales, batch: int, wanted: Wanted, by_tasks: bool = False) -> Scales:
-    """Return the scales up to a new batch; ``by_tasks``: whether Spark tasks make it."""
+def next_scales(scales: Scales, batch: int, wanted: Wanted, tasks: int = 1) -> Scales:
+    """Return the scales up to a new batch, which has rows for so many tasks."""
     now = scales[-1].buckets if scales else None
-    buckets = wanted.after(now, by_tasks)
+    buckets = wanted.after(now, tasks)
     return scales if buckets == now else (*scales, Scale(batch if scales else 1, buckets))
 
 

@@ -27,6 +27,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import gcd
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -43,6 +44,9 @@ from lakehouse.queries.runtime.batch_manifest import Scale, Scales, changes_at
 LOG, STATE, METRICS = "log", "state", "metrics"
 Columns = Mapping[str, "pa.Array | pa.ChunkedArray"]
 _ATTEMPTS = "attempts"
+_STATE = pa.schema(
+    [("bucket", pa.int32()), ("part", pa.string()), ("content", pa.binary()), ("leave_us", pa.int64())]
+)
 # Rows that enter together make at most this many segments plus one.
 MOST_SEGMENTS = 8
 # A process that is behind by more batches than this reads its buckets anew.
@@ -226,12 +230,26 @@ class StateBefore:
 
 @dataclass(frozen=True)
 class StateFile:
-    """A file of the table ``states``: its first and last batch, and the last ``leave_us``; None for not known."""
+    """A file of the table ``states``: first and last batch and bucket, last ``leave_us``; None for not known."""
 
     path: str
     first_batch: int | None
     last_batch: int | None
     last_leave_us: int | None
+    first_bucket: int | None = None
+    last_bucket: int | None = None
+
+    def may_be_of(self, bucket: int) -> bool:
+        """Return whether the file may have rows of a bucket."""
+        return (self.first_bucket is None or self.first_bucket <= bucket) and (
+            self.last_bucket is None or bucket <= self.last_bucket
+        )
+
+    def has_batch(self, number: int) -> bool:
+        """Return whether the file may have rows of a batch."""
+        return (self.first_batch is None or self.first_batch <= number) and (
+            self.last_batch is None or number <= self.last_batch
+        )
 
     def may_hold(self, after: int, before: int, alive_from: int) -> bool:
         """Return whether the file may have segments in use of batches between two, both excluded."""
@@ -252,15 +270,46 @@ class SegmentFiles:
     def __call__(self, bucket: int, after: int, alive_from: Mapping[str, int]) -> list[Segment]:
         """Return a bucket's segments in use of batches after one, in order of their batch."""
         least = min(alive_from.values(), default=0)
-        files = [each.path for each in self.files if each.may_hold(after, self.batch, least)]
+        files = [
+            each.path
+            for each in self.files
+            if each.may_be_of(bucket) and each.may_hold(after, self.batch, least)
+        ]
         found = [row for path in files for row in self._read(path, bucket, after, alive_from)]
         return [segment for _, segment in sorted(found, key=lambda row: row[0])]
+
+    def last(self, buckets: Sequence[int], scales: Scales) -> dict[int, pa.Table]:
+        """Return the counters and markers of some buckets after the batch before.
+
+        If the scale changes, they are those of each old bucket, the ``parent``, that has rows of a new one.
+        """
+        if not changes_at(scales, self.batch):
+            rows = self._last(buckets)
+            return {bucket: rows.filter(pc.equal(rows["bucket"], bucket)) for bucket in buckets}
+        old, common = scales[-2].buckets, gcd(scales[-2].buckets, scales[-1].buckets)
+        parents = {bucket: list(range(bucket % common, old, common)) for bucket in buckets}
+        rows = self._last(sorted({each for own in parents.values() for each in own}))
+        rows = rows.append_column("parent", rows["bucket"])
+        return {
+            bucket: rows.filter(pc.is_in(rows["parent"], pa.array(own, pa.int32())))
+            for bucket, own in parents.items()
+        }
+
+    def _last(self, buckets: Sequence[int]) -> pa.Table:
+        number, wanted = self.batch - 1, pa.array(buckets, pa.int32())
+        parts = [_STATE.empty_table()]
+        for each in self.files:
+            if each.has_batch(number) and any(map(each.may_be_of, buckets)):
+                rows = _rows_of(each.path)
+                is_last = pc.or_(pc.is_null(rows["leave_us"]), pc.is_null(rows["content"]))
+                is_own = pc.and_(pc.equal(rows["batch"], number), pc.is_in(rows["bucket"], wanted))
+                parts.append(rows.filter(pc.and_(is_last, is_own)).select(_STATE.names).cast(_STATE))
+        return pa.concat_tables(parts)
 
     def _read(
         self, path: str, bucket: int, after: int, alive_from: Mapping[str, int]
     ) -> list[tuple[int, Segment]]:
-        with parquet.ParquetFile(source(place_at(path))) as file:
-            rows = file.read(columns=["bucket", "part", "leave_us", "batch", "content"])
+        rows = _rows_of(path)
         batch = rows["batch"]
         between = pc.and_(pc.greater(batch, after), pc.less(batch, self.batch))
         is_segment = pc.and_(pc.is_valid(rows["leave_us"]), pc.is_valid(rows["content"]))
@@ -268,6 +317,11 @@ class SegmentFiles:
         names = ("batch", "part", "leave_us", "content")
         segments = zip(*(rows[name].to_pylist() for name in names), strict=True)
         return [(number, Segment(*own)) for number, *own in segments if own[1] >= alive_from[own[0]]]
+
+
+def _rows_of(path: str) -> pa.Table:
+    with parquet.ParquetFile(source(place_at(path))) as file:
+        return file.read(columns=["bucket", "part", "leave_us", "batch", "content"])
 
 
 def cut_by_time(times: Any, width_us: int) -> Iterator[Any]:

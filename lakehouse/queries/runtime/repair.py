@@ -8,26 +8,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
-from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.table_log import most_rows
-from lakehouse.home.table_reads import read_between
+from lakehouse.home.table_log import files_near
+from lakehouse.home.table_reads import named_columns
 from lakehouse.queries.kind import kind_of
+from lakehouse.queries.runtime.arrow_sql import columns_read
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
+    Scale,
     finished,
     last_repair,
     read_manifest,
@@ -35,21 +32,21 @@ from lakehouse.queries.runtime.batch_manifest import (
     require_manifest,
     write_manifest,
 )
-from lakehouse.queries.runtime.bucket_answers import Rows, TooLarge, all_of, between, fit_here, in_new_buckets
+from lakehouse.queries.runtime.logged import Logged, LoggedRows, TakenRows, buckets_now
 from lakehouse.queries.runtime.progress import until_us_of
+from lakehouse.queries.runtime.reading import FileRows, SideRows
 from lakehouse.queries.runtime.run import QueryRun
-from lakehouse.queries.runtime.source import RawNear
+from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
     from lakehouse.home.layout import Home
+    from lakehouse.home.table_log import Ranges
     from lakehouse.queries.kind import Query
-    from lakehouse.queries.runtime.batch_manifest import Span
+    from lakehouse.queries.runtime.batch_manifest import Scales, Span
 
 R = TypeVar("R", bound=QueryRun[Any])
-# Limits of the times of logged rows that a repair collects, and of the conditions that it makes of them.
-_MOST_CELLS, _MOST_RANGES = 4096, 64
 NOTHING = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
 
 
@@ -87,18 +84,10 @@ class QueryRepair(ABC, Generic[R]):
     manifest: BatchManifest
 
     @abstractmethod
-    def find(self, logged: DataFrame) -> tuple[int, int]:
+    def find(self, logged: Logged) -> tuple[int, int]:
         """Append the results that logged rows missed; return their number, and that of logged rows still in raw."""
 
-    @abstractmethod
-    def find_here(self, logged: pa.Table, near: RawNear) -> tuple[int, int]:
-        """Do the same in this process; ``near``: the raw rows around logged ones.
-
-        Raises:
-            TooLarge: before anything is appended, if this process would have to hold too much.
-        """
-
-    def times_here(self, logged: pa.Table) -> tuple[Int64s, Int64s]:
+    def times(self, logged: pa.Table) -> tuple[Int64s, Int64s]:
         """Return the first and last time at which each logged row can have partners."""
         event_us = logged["event_us"].to_numpy()
         return event_us - self.reach_us, event_us + self.reach_us
@@ -124,12 +113,6 @@ class QueryRepair(ABC, Generic[R]):
         return self.manifest.spans[0][1]
 
     @property
-    def log(self) -> DataFrame:
-        """The log of all batches up to the last that this repair processes."""
-        table = self.run.layout.missed_rows(self.run.query.name)
-        return tables.read(self.run.spark, table).where(f"batch <= {self.through}")
-
-    @property
     def batches(self) -> list[BatchManifest]:
         """The manifests of the batches that are repaired.
 
@@ -150,70 +133,51 @@ class QueryRepair(ABC, Generic[R]):
         """The ingest batches of each side that batches have read so far."""
         return [(0, through) for _, through in self.last.spans]
 
-    def in_last_buckets(self, log: Rows) -> Rows:
-        """Return logged rows with their bucket in the last batch; those of an older scale with each possible one."""
-        scales, now = self.last.scales, self.last.buckets
-        if len(scales) < 2:
-            return log
-        parts = []
-        for scale, following in zip(
-            scales, [*(each.since for each in scales[1:]), self.through + 1], strict=True
-        ):
-            own = between(log, "batch", scale.since, following - 1)
-            parts.append(in_new_buckets(own, scale.buckets, now))
-        return all_of(parts)
+    def source(self, logged: Logged) -> FromRaw:
+        """Return the raw rows that batches so far have read, around the times of logged rows."""
+        run = self.run
+        return FromRaw(run.spark, run.layout, run.query, self.spans, ranges=logged.ranges)
+
+    def buckets(self, logged: Logged) -> frozenset[int]:
+        """Return the buckets of logged rows in the last batch."""
+        return frozenset(buckets_now(logged.buckets, self.scales))
+
+    @property
+    def scales(self) -> Scales:
+        """The numbers of buckets so far."""
+        return self.last.scales or (Scale(1, 1),)
+
+    def taken(self, side: int, rows: SideRows, buckets: frozenset[int]) -> SideRows:
+        """Return the rows of a side that are in some buckets, with the batch that read each."""
+        return SideRows(rows.files, TakenRows.of(rows.rows, side, self.batches, buckets))
+
+    def log_rows(
+        self, columns: tuple[str, ...], where: str, buckets: frozenset[int], more: Ranges = ()
+    ) -> SideRows:
+        """Return rows of the log in some buckets for which a condition holds, as tasks read them.
+
+        They are of the batches that are repaired; with ``more``, those of earlier ones whose event time lies in one of
+        these ranges too.
+        """
+        table = self.run.layout.missed_rows(self.run.query.name)
+        files = dict(files_near(table, "batch", [(self.after + 1, self.through)]))
+        files |= files_near(table, "event_us", more)
+        where = f"batch <= {self.through} AND {where}"
+        read = FileRows(named_columns(table, {*columns, *columns_read([where])}), where)
+        return SideRows(tuple(files.items()), LoggedRows(read, self.scales, columns, buckets))
 
     def finish(self) -> dict[str, int]:
         """Append the results, then the row that finishes the repair; return its counts."""
-        logged = self._logged()
-        looked_at = logged.num_rows if isinstance(logged, pa.Table) else logged.count()
-        counted = {"looked_at": looked_at, "found": 0, "gone": 0}
-        if looked_at and self.time_us is not None:
-            found, seen = self._found_anywhere(logged)
-            gone = beyond_raw(self.run.layout, self.run.query, logged, self.reach_us)
-            counted |= {"found": found, "gone": max(gone, looked_at - seen)}
+        table = self.run.layout.missed_rows(self.run.query.name)
+        since_us = kept_since(self.run.layout, self.run.query)
+        gone_before_us = None if since_us is None else since_us + self.reach_us
+        logged = Logged.read(table, self.after, self.through, self.times, gone_before_us)
+        counted = {"looked_at": logged.rows, "found": 0, "gone": 0}
+        if logged.rows and self.time_us is not None:
+            found, seen = self.find(logged)
+            counted |= {"found": found, "gone": max(logged.gone, logged.rows - seen)}
         self._append_row(counted)
         return counted
-
-    def _logged(self) -> Rows:
-        """Return the rows logged since the last repair; in this process if there are few."""
-        table = self.run.layout.missed_rows(self.run.query.name)
-        taken = "batch", self.after + 1, self.through
-        if not fit_here(most_rows(table, taken)):
-            return self._logged_in_spark()
-        logged = read_between(table, taken)
-        return logged.filter(pc.equal(logged["what"], "missed"))
-
-    def _logged_in_spark(self) -> DataFrame:
-        return self.log.where(f"what = 'missed' AND batch > {self.after}")
-
-    def _found_anywhere(self, logged: Rows) -> tuple[int, int]:
-        if not isinstance(logged, pa.Table):
-            return self.find(logged)
-        ranges = covering_ranges(*self.times_here(logged), _MOST_RANGES)
-        near = RawNear(self.run.layout, self.run.query, self.spans, ranges)
-        with suppress(TooLarge):
-            if near.fits():
-                return self.find_here(logged, near)
-        return self.find(self._logged_in_spark())
-
-    def near(self, logged: DataFrame, first: Column, last: Column) -> Column:
-        """Return the condition that a raw row lies in one of a few ranges that contain the times of each logged row.
-
-        Statistics exclude files that lie in none of the ranges; they could not do that for ``granules``.
-        """
-        return in_ranges(logged, first, last, self.reach_us)
-
-    def granules(self, first: Column, last: Column) -> Column:
-        """Return the times between two as granules, one a row: raw rows near logged ones are found by them."""
-        return F.explode(F.sequence(self._granule(first), self._granule(last))).alias("granule")
-
-    def in_granules(self, rows: DataFrame) -> DataFrame:
-        """Return rows with the granule of each."""
-        return rows.withColumn("granule", self._granule(F.col("event_us")))
-
-    def _granule(self, time: Column) -> Column:
-        return F.floor(time / F.lit(float(max(self.reach_us, 1_000_000)))).cast("bigint")
 
     def _append_row(self, counted: Mapping[str, int]) -> None:
         number, query = self.manifest.number, self.run.query.name
@@ -221,22 +185,6 @@ class QueryRepair(ABC, Generic[R]):
         stamped = {**row, "committed_at": datetime.now(UTC)}
         tables.append_row(stamped, self.run.layout.repairs(query), f"repair-{query}", number)
         crash_point("repair.finished")
-
-
-def in_ranges(rows: DataFrame, first: Column, last: Column, cell_us: int) -> Column:
-    """Return the condition that ``event_us`` is in one of a few ranges with ``first`` to ``last`` of each row.
-
-    Cost: two passes over the rows; the collected data are bounded, however many rows there are. Times that are less
-    than about ``cell_us`` apart fall into one range.
-    """
-    low, high = rows.agg(F.min(first), F.max(last)).first() or (None, None)
-    if low is None or high is None:
-        return F.lit(False)
-    width = max(cell_us, (high - low) // _MOST_CELLS + 1)
-    cells = rows.groupBy(F.floor((first - low) / width)).agg(F.min(first), F.max(last)).collect()
-    ends = np.array([(start, end) for _, start, end in cells], np.int64)
-    ranges = covering_ranges(ends[:, 0], ends[:, 1], _MOST_RANGES)
-    return reduce(Column.__or__, (F.col("event_us").between(*each) for each in ranges))
 
 
 def drain_repairs(run: QueryRun[Any]) -> dict[str, int]:
@@ -275,12 +223,10 @@ def next_repair(layout: Home, query: str, has_one_scale: bool = False) -> BatchM
     return manifest
 
 
-def beyond_raw(layout: Home, query: Query, logged: Rows, reach_us: int) -> int:
-    """Count logged rows whose partners, up to ``reach_us`` older, may lie where raw rows have been deleted."""
+def kept_since(layout: Home, query: Query) -> int | None:
+    """Return the time before which raw rows of some stream have been deleted, None if there is none.
+
+    Partners of a logged row may be among them if it is less than its reach after that time.
+    """
     kept = [raw_from(read_corrections(layout, stream)) for stream in query.streams]
-    since = max((time for time in kept if time is not None), default=None)
-    if since is None:
-        return 0
-    if isinstance(logged, pa.Table):
-        return int((logged["event_us"].to_numpy() - reach_us < since).sum())
-    return logged.where(F.col("event_us") - reach_us < since).count()
+    return max((time for time in kept if time is not None), default=None)

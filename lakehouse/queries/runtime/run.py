@@ -14,30 +14,30 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
+from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.ledger import accepted_in
 from lakehouse.home.query_meaning import require_same
 from lakehouse.home.table_log import file_bounds
-from lakehouse.home.table_reads import read_between
 from lakehouse.queries.kind import Query, definition_of, kind_of, written_as
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
-from lakehouse.queries.runtime.batch_manifest import ONE, Wanted, changes_at
+from lakehouse.queries.runtime.batch_manifest import ONE, Wanted
 from lakehouse.queries.runtime.bucket import STATE, SegmentFiles, StateBefore, StateFile
-from lakehouse.queries.runtime.bucket_answers import Rows, fit_here, in_new_buckets, of_kind, with_constants
+from lakehouse.queries.runtime.by_bucket import Output
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
     from lakehouse.declare.stream import Stream
     from lakehouse.home.layout import Home
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
+    from lakehouse.queries.runtime.tables import Written
 
 Q = TypeVar("Q", bound=Query)
 _STATES = ("bucket", "part", "content", "leave_us")
@@ -72,6 +72,10 @@ class QueryRun(ABC, Generic[Q]):
     @abstractmethod
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, Any]:
         """Append all results of a batch, its metrics last; return its totals."""
+
+    def selected(self, manifest: BatchManifest) -> Written:
+        """Return how the tasks of a scan write the rows of a kind that has no kernel."""
+        raise NotImplementedError(f"a query of kind {self.query.kind} has a kernel")
 
     def create_tables(self) -> None:
         """Create the tables that do not exist, with the kind's ``tables.py``."""
@@ -114,25 +118,30 @@ class QueryRun(ABC, Generic[Q]):
 
     def append(
         self,
-        rows: Rows,
+        rows: DataFrame,
         table: Path,
         how: str,
         number: int,
-        counted_as: str = "batch",
         **constants: str | int | None,
     ) -> bool:
-        """Append rows once, with constant columns; return False if that was done before.
+        """Append rows that Spark has once, with constant columns; return False if that was done before.
 
-        ``how``: ``online`` for rows of a batch, ``repair`` for rows of a repair; ``number`` is its number. If this
-        process has the rows and there are none, nothing is appended.
+        ``how``: ``online`` for rows of a batch, ``repair`` for rows of a repair; ``number`` is its number.
         """
-        writer = f"{'query' if how == 'online' else 'repair'}-{self.query.name}"
-        numbered = with_constants(rows, {**constants, counted_as: number})
-        if not isinstance(numbered, pa.Table):
-            return tables.append_once(numbered, table, writer, number) is not None
-        return (
-            bool(numbered.num_rows) and tables.append_arrow_once(numbered, table, writer, number) is not None
-        )
+        constants |= {"batch": number}
+        numbered = rows.withColumns({name: F.lit(value) for name, value in constants.items()})
+        return tables.append_once(numbered, table, self._writer(how), number) is not None
+
+    def _writer(self, how: str) -> str:
+        return f"{'query' if how == 'online' else 'repair'}-{self.query.name}"
+
+    def commit(self, entries: pa.Table, table: Path, how: str, number: int) -> bool:
+        """Commit parts that tasks have written once; return False if that was done before, or if there are none.
+
+        ``how`` and ``number``: as of ``append``.
+        """
+        writer = self._writer(how)
+        return bool(entries.num_rows) and commit_entries(table, entries, (writer, number)) is not None
 
     def append_metrics(self, rows: Iterable[Mapping[str, Any]], batch: int, **times: Any) -> None:
         """Append the metrics of a batch, which finishes it; ``times`` are the same in every row."""
@@ -142,40 +151,28 @@ class QueryRun(ABC, Generic[Q]):
         tables.append_rows(stamped, table, writer, batch, self.metrics_table)
         crash_point("queries.finished")
 
-    def is_small(self, manifest: BatchManifest) -> bool:
-        """Return whether this process handles the rows of a batch, rather than Spark."""
-        return fit_here(accepted_in(self.layout, zip(self.query.streams, manifest.spans, strict=True)))
-
-    def states_before(self, manifest: BatchManifest, rows: Rows) -> Rows:
-        """Return each bucket's counters and markers after the batch before this one, where the batch's ``rows`` are."""
-        table, batch, scales = self.layout.states(self.query.name), manifest.number, manifest.scales
-        if isinstance(rows, pa.Table):
-            all_states = read_between(table, ("batch", batch - 1, batch - 1)).select(list(_STATES))
-            is_last = pc.or_(pc.is_null(all_states["leave_us"]), pc.is_null(all_states["content"]))
-            before: Rows = all_states.filter(is_last)
-        else:
-            states = tables.as_declared(tables.read(self.spark, table), "states").where(
-                f"batch = {batch - 1}"
-            )
-            before = states.where("leave_us IS NULL OR content IS NULL").select(*_STATES)
-        if changes_at(scales, batch):
-            return in_new_buckets(before, scales[-2].buckets, scales[-1].buckets)
-        return before
-
-    def state_before(self, manifest: BatchManifest) -> StateBefore:
-        """Return where the tasks of a batch find the state that earlier batches left."""
-        table, batch = self.layout.states(self.query.name), manifest.number
-        ends = file_bounds(table, ("batch", "leave_us"))
+    def state_files(self, manifest: BatchManifest) -> SegmentFiles:
+        """Return the files in which the tasks of a batch find the state that earlier batches left."""
+        ends = file_bounds(self.layout.states(self.query.name), ("batch", "leave_us", "bucket"))
         files = [
-            StateFile(str(path.absolute()), *batches, last) for path, (batches, (_, last)) in ends.items()
+            StateFile(str(path.absolute()), *batches, last, *buckets)
+            for path, (batches, (_, last), buckets) in ends.items()
         ]
-        read = SegmentFiles(tuple(files), batch)
-        return StateBefore(str(table), batch, uuid4().hex[:16], read, manifest.scales)
+        return SegmentFiles(tuple(files), manifest.number)
 
-    def append_states(self, found: Rows, batch: int) -> None:
-        """Append the changes of a batch to the states of the buckets."""
-        states = of_kind(found, STATE, {name: name for name in _STATES})
-        self.append(states, self.layout.states(self.query.name), "online", batch)
+    def state_before(self, manifest: BatchManifest, files: SegmentFiles) -> StateBefore:
+        """Return the state that earlier batches left, for the tasks of a batch."""
+        table = self.layout.states(self.query.name)
+        return StateBefore(str(table), manifest.number, uuid4().hex[:16], files, manifest.scales)
+
+    def states_output(self, batch: int) -> Output:
+        """Return how buckets write the changes of a batch to their states."""
+        columns = {name: name for name in _STATES}
+        return Output(sink_of(self.layout.states(self.query.name)), columns, {"batch": batch}, STATE)
+
+    def commit_states(self, entries: pa.Table, batch: int) -> None:
+        """Commit the changes of a batch to the states of the buckets."""
+        self.commit(entries, self.layout.states(self.query.name), "online", batch)
         crash_point("queries.state-appended")
 
 

@@ -6,41 +6,59 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.home.table_log import Ranges, most_near
-from lakehouse.home.table_reads import read_around
-from lakehouse.queries.runtime import arrow_sql, arrow_sql_in_tasks
+from lakehouse.algorithms.late_join.ranges import covering_ranges
+from lakehouse.home.table_log import Ranges, files_near
+from lakehouse.queries.runtime import arrow_sql_in_tasks
 from lakehouse.queries.runtime.arrow_sql import columns_read
-from lakehouse.queries.runtime.batch import read_here, read_raw
+from lakehouse.queries.runtime.batch import read_raw
 from lakehouse.queries.runtime.batch_manifest import finished
-from lakehouse.queries.runtime.bucket_answers import fit_here
+from lakehouse.queries.runtime.reading import (
+    Columns,
+    Counted,
+    FileRows,
+    Near,
+    SideRows,
+    TaskRows,
+    raw_columns,
+)
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import Reader, readers_of
 from lakehouse.queries.runtime.scan.scan import Scan
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lakehouse.home.layout import Home
     from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.batch_manifest import Span
 
 
-class RowsHere(Protocol):
-    """Rows of a side that WHERE passes, with columns given as SQL, in this process."""
-
-    def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
-        """Return rows; this process reads them itself if no predicate is called."""
+# Files whose statistics lie in none of so many ranges of time are not read.
+MOST_RANGES = 64
 
 
-class RowSource(RowsHere, Protocol):
-    """The rows of a batch, in Spark or in this process."""
+class RowSource(Protocol):
+    """The rows of a batch, as tasks read them, or as Spark has them."""
+
+    def read(self, side: int, columns: Sequence[str]) -> SideRows:
+        """Return rows of a side that WHERE passes, with columns given as SQL, as tasks read them."""
 
     def select(self, side: int, columns: Sequence[str]) -> DataFrame:
-        """Return the same rows in Spark."""
+        """Return the same rows as Spark has them."""
 
     def measured(self, side: int) -> Mapping[str, Any]:
         """Return the measurements of a side's scan.
+
+        Raises:
+            LookupError: if no shared scan has read it.
+        """
+
+    def entries(self, side: int) -> pa.Table:
+        """Return the entries of the parts that a side's scan has written.
 
         Raises:
             LookupError: if no shared scan has read it.
@@ -55,6 +73,7 @@ class FromRaw:
     """Rows read for one query alone; an error of a predicate ends the job.
 
     ``near``: which raw rows of a side are read, so that no predicate is called for the others; all if None.
+    ``ranges``: disjoint ascending ranges of event times, beyond which tasks read no rows; None for all times.
     """
 
     spark: SparkSession
@@ -62,6 +81,34 @@ class FromRaw:
     query: Query
     spans: Sequence[Span]
     near: Callable[[DataFrame, int], DataFrame] | None = None
+    ranges: Ranges | None = None
+
+    def read(self, side: int, columns: Sequence[str]) -> SideRows:
+        """Return rows as tasks read them."""
+        stream, where, (after, through) = (
+            self.query.sides[side].stream,
+            self.query.sides[side].where,
+            self.spans[side],
+        )
+        table, condition = self.layout.raw(stream), f"batch > {after} AND batch <= {through}"
+        files = self._files(table, self.spans[side])
+        if reader := readers_of(self.query).get(side):
+            scan = self._scan(reader, side)
+            rows: TaskRows = scan.passed(self._near_rows(scan.rows(condition)))
+        else:
+            condition += f" AND {where}" if where else ""
+            names = {"event_us", *columns_read([*columns, condition])}
+            rows = self._near_rows(FileRows(raw_columns(self.layout, stream, names), condition))
+        return SideRows(files, Columns(rows, tuple(columns)))
+
+    def _files(self, table: Path, span: Span) -> list[Counted]:
+        if self.ranges is None:
+            return files_near(table, "batch", [(span[0] + 1, span[1])])
+        first, last = np.array([*self.ranges], np.int64).reshape(-1, 2).T
+        return files_near(table, "event_us", covering_ranges(first, last, MOST_RANGES))
+
+    def _near_rows(self, rows: TaskRows) -> TaskRows:
+        return rows if self.ranges is None else Near(rows, self.ranges)
 
     def select(self, side: int, columns: Sequence[str]) -> DataFrame:
         """Return rows in Spark."""
@@ -71,24 +118,19 @@ class FromRaw:
         raw = self._near(read_raw(self.spark, self.layout, read.stream, self.spans[side]), side)
         return arrow_sql_in_tasks.select(raw, columns, read.where)
 
-    def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
-        """Return the same rows in this process."""
-        read = self.query.sides[side]
-        if self.near or side in self.query.row_scans():
-            return self.select(side, columns).toArrow()
-        (after, through), texts = self.spans[side], [*columns, *filter(None, [read.where])]
-        found = read_here(self.layout, read.stream, ("batch", after + 1, through), texts)
-        return arrow_sql.select(arrow_sql.where(found, read.where), columns)
-
     def _near(self, raw: DataFrame, side: int) -> DataFrame:
         return self.near(raw, side) if self.near else raw
 
     def _scanned(self, reader: Reader, side: int) -> DataFrame:
+        after, through = self.spans[side]
+        scan = self._scan(reader, side)
+        columns = scan.rows(f"batch BETWEEN {after + 1} AND {through}")
+        raw = self._near(read_raw(self.spark, self.layout, reader.stream, self.spans[side]), side)
+        return arrow_sql_in_tasks.passed(raw, columns, scan.passed(columns).work)
+
+    def _scan(self, reader: Reader, side: int) -> Scan:
         before = read_before(self.layout, reader, finished(self.layout, self.query.name) + 1)
-        scan = Scan(
-            self.spark, self.layout, (reader,), self.spans[side], {reader.name: before}, is_strict=True
-        )
-        return scan.rows(scan.found(lambda raw: self._near(raw, side)), 0)
+        return Scan(self.layout, (reader,), self.spans[side], {reader.name: before}, is_strict=True)
 
     def measured(self, side: int) -> Mapping[str, Any]:
         """Return nothing: only scans that are shared are measured.
@@ -98,32 +140,13 @@ class FromRaw:
         """
         raise LookupError(f"side {side} of {self.query.name} was read for it alone, which measures nothing")
 
+    def entries(self, side: int) -> pa.Table:
+        """Return nothing: only scans that are shared write parts.
+
+        Raises:
+            LookupError: always.
+        """
+        raise LookupError(f"side {side} of {self.query.name} was read for it alone, which writes no rows")
+
     def record_metrics(self, rows: int, results: int) -> None:
         """Record nothing: only scans that are shared are measured."""
-
-
-@dataclass(frozen=True)
-class RawNear:
-    """Raw rows whose event times lie in a few disjoint ascending ranges, read by this process."""
-
-    layout: Home
-    query: Query
-    spans: Sequence[Span]
-    ranges: Ranges
-
-    def fits(self) -> bool:
-        """Return whether this process handles them: no predicate is called, and their files are small."""
-        raw = [self.layout.raw(stream) for stream in self.query.streams]
-        return not self.query.row_scans() and fit_here(
-            sum(most_near(table, "event_us", self.ranges) for table in raw)
-        )
-
-    def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
-        """Return the rows of a side that WHERE passes."""
-        read, (after, through) = self.query.sides[side], self.spans[side]
-        near = " OR ".join(f"event_us BETWEEN {low} AND {high}" for low, high in self.ranges)
-        condition = f"batch > {after} AND batch <= {through} AND ({near})"
-        condition += f" AND {read.where}" if read.where else ""
-        names = columns_read([*columns, condition])
-        rows = read_around(self.layout.raw(read.stream), "event_us", self.ranges, names)
-        return arrow_sql.select(arrow_sql.where(arrow_sql.one_batch(rows), condition), columns)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,13 @@ from lakehouse.queries.kind import Output, Side
 from lakehouse.queries.runtime.batch_manifest import finished, read_manifest
 from lakehouse.spark import tables
 
+if TYPE_CHECKING:
+    from lakehouse.engine.parts import TableSink
+
 _TIMES = ("event_us", "arrival_us")
+
+
+Constants = Mapping[str, str | int | None]
 
 
 class Shown(Protocol):
@@ -41,6 +47,28 @@ class NewTable:
     path: Path
     statement: str
     columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A table that tasks write: its columns by their names there and in the rows, and constant columns."""
+
+    sink: TableSink
+    columns: Mapping[str, str]
+    constants: Constants = field(default_factory=dict)
+
+    def rows(self, found: pa.Table) -> pa.Table:
+        """Return rows with the columns of the table."""
+        own = found.select(list(self.columns.values())).rename_columns(list(self.columns))
+        return with_constants(own, self.constants)
+
+
+def with_constants(rows: pa.Table, constants: Constants) -> pa.Table:
+    """Return rows with additional constant columns, whose types come from the table."""
+    for name, value in constants.items():
+        filled = pa.nulls(len(rows)) if value is None else pa.repeat(value, len(rows))
+        rows = rows.append_column(name, filled)
+    return rows
 
 
 def create_tables(layout: Home, query: str, own: Sequence[NewTable], batches: str) -> None:

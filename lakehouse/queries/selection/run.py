@@ -1,6 +1,6 @@
 """A batch of a selection: the rows that its scan let through, then what was measured of its operators.
 
-    scan                -> selected      of the query its rows
+    scan                -> selected      its rows, which the tasks of the scan have written
                         -> queries N     operators, as they were measured; written last: the batch is finished
 
 Selections are run in rounds (``lakehouse.queries.runtime.scan.rounds``), with all that reads their streams row by row.
@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lakehouse.engine.parts import sink_of
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
-from lakehouse.queries.runtime.bucket_answers import fit_here
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.scan.task import ROW
 from lakehouse.queries.runtime.source import RowSource
+from lakehouse.queries.runtime.tables import Written
 from lakehouse.queries.selection.query import SelectionQuery
 
 
@@ -26,15 +27,16 @@ class SelectionRun(QueryRun[SelectionQuery]):
 
     counts = ("rows", "selected", "misses")
 
+    def selected(self, manifest: BatchManifest) -> Written:
+        """Return how tasks write the rows that the scan of a batch lets through."""
+        shown = {output.name: output.column for output in self.query.outputs}
+        sink = sink_of(self.layout.selection(self.query.name))
+        return Written(sink, {"event_us": "event_us", "row_id": ROW, **shown}, {"batch": manifest.number})
+
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, Any]:
-        """Append what the query selects, then the metrics that finish its batch; return its totals."""
-        query, metrics = self.query, source.measured(0)
-        if metrics["selected"]:
-            shown = [f"`{output.column}` AS `{output.name}`" for output in query.outputs]
-            columns = ("event_us", f"`{ROW}` AS row_id", *shown)
-            is_small = fit_here(metrics["selected"])
-            rows = source.select_here(0, columns) if is_small else source.select(0, columns)
-            self.append(rows, self.layout.selection(query.name), "online", manifest.number)
+        """Commit what the scan has written, then the metrics that finish its batch; return its totals."""
+        metrics = source.measured(0)
+        self.commit(source.entries(0), self.layout.selection(self.query.name), "online", manifest.number)
         crash_point("queries.outputs-appended")
         source.record_metrics(metrics["rows"], metrics["selected"])
         crash_point("queries.finished")

@@ -3,8 +3,7 @@
 Each alarm of the history was raised and cleared; their changes lie in one file, as maintenance leaves them. Then a
 tick comes at a time, with answers of ten groups that take turns: five alarms are raised, five cleared. Medians, in
 seconds of processors. ``kept``: as a batch does; ``all``: where the file of standing alarms is missing, and made again.
-``publish``: a version of the query alone, which has all alarms and shares them with the one before. However many the
-changes are, this process reads them where what stands is to be made anew, which above half a million is Spark's.
+``publish``: a version of the query alone, which has all alarms and shares them with the one before.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +20,7 @@ import pyarrow as pa
 from jobs.snapshots import queries_to_publish
 from lakehouse.home.query_meaning import require_same
 from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, open_table
+from lakehouse.home.table_reads import read_between
 from lakehouse.queries.aggregate import alarms
 from lakehouse.queries.aggregate.tables import create_tables
 from lakehouse.queries.kind import definition_of, written_as
@@ -43,10 +42,7 @@ def figures(quick: bool) -> dict[str, Any]:
     """Return the seconds of processors of a batch's changes, by how many alarms came before."""
     found: dict[str, Any] = {}
     for history in QUICK_HISTORIES if quick else HISTORIES:
-        with (
-            tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name,
-            mock.patch.object(alarms, "fit_here", return_value=True),
-        ):
+        with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
             taken = _measured(Path(name), history, QUICK_BATCHES if quick else BATCHES)
         found |= {f"alarms_{figure}_cpu_s_at_{history}": value for figure, value in taken.items()}
     return found
@@ -65,14 +61,14 @@ def _measured(folder: Path, history: int, batches: int) -> dict[str, float]:
         holds = np.arange(GROUPS) % 2 == batch % 2
         told = {"tick_us": tick_us, "place": [f"p{place}" for place in range(GROUPS)], "holds": holds}
         _append(layout.answers("busy"), told | {"revision": 0, "found": "online", "batch": batch}, batch)
-        # Spark is asked for nothing where rows are few.
-        own = (None, query, settings.streams, layout.alarms("busy"), layout.answers("busy"))
-        how = (alarms.Changed(tick_us, tick_us), "online", batch, 8)
-        rows = _timed(taken["kept"], lambda own=own, how=how: alarms.changes(*own, *how))
+        changed = alarms.Changed(tick_us, tick_us)
+        follow = alarms.Following.of(query, settings.streams, changed, "online", batch)
+        own = (follow, layout.alarms("busy"), layout.answers("busy"), tick_us)
+        rows = _timed(taken["kept"], lambda own=own: _changes(*own))
         kept = layout.alarms("busy") / "_standing.parquet"
         content = kept.read_bytes()
         kept.unlink()
-        _timed(taken["all"], lambda own=own, how=how: alarms.changes(*own, *how))
+        _timed(taken["all"], lambda own=own: _changes(*own))
         kept.write_bytes(content)
         _append(layout.alarms("busy"), rows, batch, found="online", batch=batch)
         figures = dict.fromkeys(("rows", "late", "missed", "refused", "unusable", "answered", "revised"), 1)
@@ -81,6 +77,12 @@ def _measured(folder: Path, history: int, batches: int) -> dict[str, float]:
         queries, _ = queries_to_publish(layout, settings.registered, settings.streams, None)
         _timed(taken["publish"], lambda queries=queries: publish(layout, [], queries=queries))
     return {name: round(statistics.median(seconds[1:]), 4) for name, seconds in taken.items()}
+
+
+def _changes(follow: alarms.Following, changes: Path, answers: Path, tick_us: int) -> pa.Table:
+    """Return what the answers of a tick change about alarms."""
+    standing = alarms.standing_alarms(changes, tick_us, tick_us)
+    return follow(standing, read_between(answers, ("tick_us", tick_us, None)))
 
 
 def _timed(seconds: list[float], work: Callable[..., Any]) -> Any:

@@ -1,8 +1,7 @@
 """How many files of raw a repair reads.
 
 Raw rows in files of 100,000 as they came, 1 % of them up to an hour late; a repair of the late rows of the last 1 % of
-the files, with a window of 10 s. Files are counted by what Spark's scan says that it read. A repair that asks for
-granules of time alone reads all of them.
+the files, with a window of 10 s.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as F
 
-from lakehouse.declare.settings import Settings
+from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.home import table_commits
-from lakehouse.queries.runtime.repair import in_ranges
-from lakehouse.spark import tables
-from lakehouse.spark.session import started_session
+from lakehouse.home.table_log import files_near
+from lakehouse.queries.runtime.logged import MOST_RANGES as _MOST_RANGES
+from lakehouse.queries.runtime.reading import FileRows, Near
+from lakehouse.queries.runtime.source import MOST_RANGES
 from tests.benchmarks import page
 
 SECOND = 1_000_000
@@ -34,21 +33,17 @@ SCHEMA = (
 def figures(quick: bool) -> dict[str, Any]:
     """Return the files of raw, and of them those that a repair reads."""
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as folder:
-        spark = started_session(Settings(home=Path(folder)))
         raw = Path(folder) / "raw"
         files = FILES // 20 if quick else FILES
-        late = _written(raw, files, last=max(files // 100, 1))
-        logged = spark.createDataFrame(pa.table({"event_us": late}))
-        near = in_ranges(logged, F.col("event_us") - WINDOW, F.col("event_us") + WINDOW, WINDOW)
-        found = tables.read(spark, raw).where(near)
-        rows = found.count()
-        scan = found._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
-        found.foreach(lambda row: None)
-        read = scan.metrics().apply("numFiles").value()
-        spark.stop()
+        late = _written(raw, files, last=max(files // 100, 1)).to_numpy()
+        ranges = covering_ranges(late - WINDOW, late + WINDOW, _MOST_RANGES)
+        ends = np.array(ranges, np.int64).T
+        read = files_near(raw, "event_us", covering_ranges(ends[0], ends[1], MOST_RANGES))
+        found = Near(FileRows(pa.schema([("event_us", pa.int64())])), ranges)
+        rows = sum(batch.num_rows for batch in found.batches(str(path) for path, _ in read))
     result = {
         "repair_files": files,
-        "repair_files_read": read,
+        "repair_files_read": len(read),
         "repair_rows_read_share": round(rows / files / ROWS, 4),
     }
     if not quick:

@@ -4,11 +4,8 @@
 partner on average. Both take a thousand rows first, then the rest, which is timed: the kernel as arrays in one process,
 the job (``jobs.run_queries``) from raw tables that ``jobs.ingest`` has written, in 8 buckets, with its state.
 
-A batch of up to half a million rows is made in the process of the job, which fetches its rows; a larger one by Spark.
-
-Steps of the job: timers around its own functions. Of a batch that Spark makes, what an append to ``states`` takes is
-the whole work of the buckets, as nothing before it asks for it. So that work is taken apart a second time, for
-all sizes by Spark: each stage alone, its rows thrown away.
+Steps of the job: timers around its own functions. The buckets' kernels run in one job of Spark, whose tasks read their
+rows and write their parts.
 """
 
 from __future__ import annotations
@@ -30,16 +27,12 @@ from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.queries.pairs import run as online
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import in_buckets, raw_rows
 from lakehouse.queries.runtime import run as runtime
-from lakehouse.queries.runtime.batch_manifest import Wanted, finished, require_manifest
-from lakehouse.queries.runtime.source import FromRaw
-from lakehouse.spark import tables
+from lakehouse.queries.runtime.batch_manifest import Wanted
 from tests.benchmarks import page
-from tests.benchmarks.ingest_steps import thrown_away
 from tests.benchmarks.late_join.speed import keyed
 from tests.benchmarks.late_join.streams import SECOND, START_US
-from tests.benchmarks.stopwatch import HEADS, Stopwatch, append_to, jobs_since, steps_table
+from tests.benchmarks.stopwatch import HEADS, Stopwatch, jobs_since, steps_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,14 +63,13 @@ columns = {{ id = "int", temp = "double" }}
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of the kernel and of the job for the rows that are timed, the job's steps and its stages."""
+    """Seconds of the kernel and of the job for the rows that are timed, and the job's steps."""
 
     rows: int
     pairs: int
     kernel_s: float
     job_s: float
     steps: list[list[Any]]
-    stages: list[list[Any]]
 
     @property
     def ratio(self) -> float:
@@ -126,7 +118,7 @@ def _measured(spark: SparkSession, folder: Path, rows: int) -> Measured:
     jobs = jobs_since(spark, before + 1)
     if done["rows"] != rows:
         raise AssertionError(f"{rows} rows, but the job took in {done['rows']}")
-    found = Measured(rows, pairs, kernel_s, watch.wall, steps_table(watch, jobs), _stages(run, kernel_s))
+    found = Measured(rows, pairs, kernel_s, watch.wall, steps_table(watch, jobs))
     shutil.rmtree(folder)
     return found
 
@@ -166,36 +158,19 @@ def _ingest(spark: SparkSession, settings: Settings, folder: Path, batch: Batch,
         ingest.run(settings, spark, name)
 
 
+def commit_to(entries: Any, table: Any, *_: Any) -> str:
+    """Return the name of a commit, by its table."""
+    return f"commit to {table.parent.name}"
+
+
 def watched() -> Stopwatch:
     """Return a stopwatch on the steps of a query's batch."""
     watch = Stopwatch()
     watch.time(runtime, "next_batch", "what is next")
-    watch.time(online, "raw_rows_here", "rows read")
-    watch.time(online.PairsRun, "answers", "buckets here, or plan of Spark")
+    watch.time(online, "run_buckets", "buckets, in one job")
     watch.time(online, "newest", "newest times known")
-    watch.time(online, "bucket_metrics", "metrics collected")
-    watch.time(tables, "append_once", append_to)
-    watch.time(tables, "append_arrow_once", append_to)
+    watch.time(runtime, "commit_entries", commit_to)
     return watch
-
-
-def _stages(run: online.PairsRun, kernel_s: float) -> list[list[Any]]:
-    """Return a row per stage of the work of the buckets: seconds of all up to it, and of it alone."""
-    name = run.query.name
-    plan = require_manifest(run.layout.batch_manifests(name), "batch", finished(run.layout, name))
-    intake = FromRaw(run.spark, run.layout, run.query, plan.spans)
-    rows = raw_rows(intake, run.query, run.streams)
-    passes = [
-        ("read raw", rows),
-        ("place in buckets", in_buckets(rows, run.query, plan.buckets)),
-        ("shuffle, join in Python, answers back", run.answers(plan, rows)),
-    ]
-    found, before = [], 0.0
-    for name, frame in passes:
-        taken = thrown_away(frame)
-        found.append([name, taken, max(0.0, taken - before)])
-        before = taken
-    return [*found, ["the kernel in one process, for comparison", kernel_s, kernel_s]]
 
 
 def _write(found: list[Measured]) -> None:
@@ -209,6 +184,5 @@ def _write(found: list[Measured]) -> None:
         parts += [
             f"## {each.rows:,} rows, step by step",
             page.table(HEADS, sorted(each.steps, key=lambda row: -row[1])),
-            page.table(["stage", "up to it s", "alone s"], each.stages),
         ]
     page.write("late_join", "spark_overhead", "The Spark job beside its kernel", __doc__ or "", *parts)

@@ -2,13 +2,10 @@
 
 Real connections, repeated day after day, in Delta tables; the second batch of each query is measured, which begins
 with what the first has shown. Two selections, two joins of pairs and two aggregates call ``resembles_scan``, seven
-times in all, which Python asks row by row for tens of microseconds. The same batches once more with the predicate as a
-UDF of Spark's, in the same kernels: what somebody would write who has no executor; Spark asks it where its optimiser
-puts it, once for each query and side.
+times in all, which Python asks row by row for tens of microseconds.
 
 ``scanned_s``: seconds that tasks spent in conditions. Seconds of the clock on the wall of whole batches, commits among
-them. Every way comes to the same rows, pairs and answers. Last, why joins without predicates leave WHERE to Spark: the
-rows of a side under comparisons alone, filtered where Spark reads them, and by the executor.
+them. Both ways come to the same rows, pairs and answers.
 """
 
 from __future__ import annotations
@@ -29,10 +26,9 @@ from tests.benchmarks import page
 from tests.benchmarks.scheduling.rows import REAL, absent
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakehouse.queries.runtime.run import QueryRun
-    from lakehouse.queries.runtime.scan.shared import Shared
 
 DAYS, QUICK_DAYS = 20, 2
 DAY_S = 86_400
@@ -94,34 +90,31 @@ QUERIES = {
 
 
 def figures(quick: bool) -> dict[str, Any]:
-    """Return how many times faster the round is than each query by itself, and than UDFs, and all seconds."""
+    """Return how many times faster the round is than each query by itself, and all seconds."""
     if "zeek-m57-conn" in (missing := absent()):
         return {"shared_scan_skipped": missing}
     days = QUICK_DAYS if quick else DAYS
     ways: dict[str, Callable[[Lake], None]] = {
         "one round": Lake.together,
         "each by itself": Lake.one_by_one,
-        "each, with UDFs": Lake.with_udfs,
     }
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
         base = Lake.of(Path(name) / "base", days)
         found = {
             label: _measured(base, Path(name) / str(n), way) for n, (label, way) in enumerate(ways.items())
         }
-        rows, compared = base.rows, base.compared_s()
+        rows = base.rows
     counts = {label: each.pop("counts") for label, each in found.items()}
     if len({tuple(sorted(each.items())) for each in counts.values()}) > 1:
         raise AssertionError(f"the ways differ: {counts}")
     if not quick:
-        _write(found, compared, rows)
+        _write(found, rows)
     seconds = {label: each["seconds"] for label, each in found.items()}
     return {
         "shared_scan_rows": rows,
         "shared_scan_seconds": seconds,
         "shared_scan_scanned_s": {label: each["scanned_s"] for label, each in found.items()},
-        "comparisons_s": compared,
         "speedup_of_shared_scan": round(seconds["each by itself"] / seconds["one round"], 2),
-        "speedup_of_shared_scan_over_udf": round(seconds["each, with UDFs"] / seconds["one round"], 2),
     }
 
 
@@ -172,14 +165,6 @@ class Lake:
         for name in QUERIES:
             Rounds(self.spark, self.settings.layout, (self.run_of(name),)).drain()
 
-    def with_udfs(self) -> None:
-        """Run each query's kernel over rows that Spark filters with UDFs."""
-        for name in QUERIES:
-            run = self.run_of(name)
-            run.begin()
-            while plan := run.next(2**62):
-                run.finish(plan, _udf_source(self, run, plan))
-
     def run_of(self, query: str) -> QueryRun[Any]:
         """Return a query as it is run."""
         from jobs.run_queries import run_of
@@ -194,23 +179,6 @@ class Lake:
         logs = {name: read_log(places.get(name, layout.pairs)(name)) for name in QUERIES}
         return {name: (log.rows or 0) if log else 0 for name, log in logs.items()}
 
-    def compared_s(self) -> dict[str, float]:
-        """Return the seconds for the rows of a side under comparisons alone, by Spark and by the executor."""
-        from lakehouse.queries.kind import KEPT, Conjunct
-        from lakehouse.queries.runtime.batch import read_raw
-        from lakehouse.queries.runtime.scan.measurements import Before
-        from lakehouse.queries.runtime.scan.readers import Reader
-        from lakehouse.queries.runtime.scan.scan import Scan
-
-        texts = {"`proto` = 'tcp'": ("proto",), "`orig_bytes` > 100": ("orig_bytes",)}
-        conjuncts = tuple(Conjunct(text, columns) for text, columns in texts.items())
-        reader = Reader("compared", 0, "conn", conjuncts, (*KEPT, "src", "dest", "uid"))
-        span, layout = (0, 2**62), self.settings.layout
-        raw = read_raw(self.spark, layout, "conn", span).where(" AND ".join(texts)).select(*reader.columns)
-        before = {reader.name: Before({}, {})}
-        scan = Scan(self.spark, layout, (reader,), span, before)
-        return {"Spark": _thrown_away(raw), "the executor": _thrown_away(scan.rows(scan.found(), 0))}
-
     def scanned_s(self) -> float:
         """Return the seconds that tasks spent in conditions, in the last batch of each query."""
         layout = self.settings.layout
@@ -219,16 +187,6 @@ class Lake:
         # Kernels are the rows of joins without a side.
         asked = [row for row in rows if row["batch"] == 2 and (row["side"] is not None or row["slice_us"])]
         return float(sum(row["busy_us"] for row in asked)) / 1e6
-
-
-def _thrown_away(rows: DataFrame) -> float:
-    """Return the seconds that rows take to compute, the least of three."""
-    taken = []
-    for _ in range(3):
-        started = time.perf_counter()
-        rows.write.format("noop").mode("overwrite").save()
-        taken.append(time.perf_counter() - started)
-    return round(min(taken), 3)
 
 
 def _measured(base: Lake, folder: Path, way: Callable[[Lake], None]) -> dict[str, Any]:
@@ -248,38 +206,6 @@ def _measured(base: Lake, folder: Path, way: Callable[[Lake], None]) -> dict[str
     }
 
 
-def _udf_source(lake: Lake, run: QueryRun[Any], plan: Any) -> Shared:
-    """Return a batch's rows as Spark filters them with a UDF for each call."""
-    from lakehouse.queries.runtime.scan.readers import readers_of
-    from lakehouse.queries.runtime.scan.shared import Scanned, Shared
-
-    scanned = {
-        side: Scanned(_with_udf(lake.spark, lake.settings, reader, plan.spans[side]), _no_figures())
-        for side, reader in readers_of(run.query).items()
-    }
-    return Shared(lake.spark, lake.settings.layout, run.query, plan, scanned).begun()
-
-
-def _with_udf(spark: SparkSession, settings: Settings, reader: Any, span: Any) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    from lakehouse.queries.runtime.batch import read_raw
-    from lakehouse.queries.runtime.scan.task import ROW
-
-    space: dict[str, Any] = {}
-    exec(PREDICATE, space)
-    asked = F.udf(space["resembles_scan"], "boolean")
-    rows = read_raw(spark, settings.layout, reader.stream, span)
-    for each in reader.conjuncts:
-        rows = rows.where(asked(*each.columns) if each.call else each.text)
-    return rows.withColumn(ROW, F.xxhash64("source_file", "source_line", "source_item"))
-
-
-def _no_figures() -> list[dict[str, Any]]:
-    whole = {"operator": -1, "rows": 0, "selected": 1, "misses": 0, "arrived_per_s": 0.0, "time_us": None}
-    return [whole]
-
-
 def _land(folder: Path, days: range) -> None:
     """Write a file of the real day for each day, with times and identities of its own."""
     with gzip.open(REAL / "zeek-m57-conn" / "conn.log.gz", "rt") as lines:
@@ -294,8 +220,7 @@ def _moved(line: str, day: int) -> str:
     return f"{float(at) + day * DAY_S:.6f}\t{uid}x{day}\t{rest}"
 
 
-def _write(found: Mapping[str, Mapping[str, Any]], compared: Mapping[str, float], rows: int) -> None:
-    comparisons = page.table(["comparisons alone", "seconds"], [list(each) for each in compared.items()])
+def _write(found: Mapping[str, Mapping[str, Any]], rows: int) -> None:
     table = page.table(
         ["way", "seconds", "of these in conditions, of all tasks", "rows/s of each batch"],
         [
@@ -303,6 +228,4 @@ def _write(found: Mapping[str, Mapping[str, Any]], compared: Mapping[str, float]
             for label, each in found.items()
         ],
     )
-    page.write(
-        "scheduling", "shared_scan", "A shared scan in the pipeline", __doc__ or "", table, comparisons
-    )
+    page.write("scheduling", "shared_scan", "A shared scan in the pipeline", __doc__ or "", table)

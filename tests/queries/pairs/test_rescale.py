@@ -16,6 +16,7 @@ from lakehouse.algorithms.late_join.contract import Clock
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.repair import BucketRepair
 from lakehouse.queries.pairs.rows import as_batch, in_buckets
+from lakehouse.queries.runtime.arrow_sql import one_batch
 from tests.oracles.late_join.nested_loop import NestedLoop
 from tests.queries.pairs.test_bucket import SCHEMA, WINDOW, query, rows_of, task
 from tests.queries.pairs.test_repair_in_arrow import REPAIRED, metrics_of, pairs_of
@@ -82,8 +83,13 @@ def started(asked: PairsQuery) -> Rescaled:
     """Return a query without rows."""
     Rescaled.end_process()
     return Rescaled(
-        lambda rows, buckets: in_buckets(unplaced(rows), asked, buckets), partial(task, asked), SCHEMA
+        lambda rows, buckets: placed(unplaced(rows), asked, buckets), partial(task, asked), SCHEMA
     )
+
+
+def placed(rows: pa.Table, asked: PairsQuery, buckets: int) -> pa.Table:
+    """Return rows in their buckets."""
+    return pa.Table.from_batches([in_buckets(one_batch(rows), asked.condition, buckets)])
 
 
 def unplaced(rows: pa.Table) -> pa.Table:
@@ -110,10 +116,10 @@ def repaired(
         own = pa.concat_tables([logged(each, "missed") for each in answers[scale.since - 1 : end - 1]])
         late = own.append_column("what", own["part"])
         raw = pa.concat_tables(taken[: end - 1], promote_options="permissive")
-        placed = in_buckets(unplaced(raw), asked, scale.buckets)
+        rows = placed(unplaced(raw), asked, scale.buckets)
         work = BucketRepair(asked, REPAIRED, time)
         for bucket in set(late["bucket"].to_pylist()):
-            both = (each.filter(pc.equal(each["bucket"], bucket)) for each in (placed, late))
+            both = (each.filter(pc.equal(each["bucket"], bucket)) for each in (rows, late))
             found.append(work((pa.scalar(bucket, pa.int32()),), *both))
     return pairs_of([each.filter(pc.equal(each["kind"], "pair")) for each in found])
 

@@ -35,7 +35,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     require_manifest,
     write_manifest,
 )
-from lakehouse.queries.runtime.bucket_answers import in_new_buckets
+from lakehouse.queries.runtime.logged import in_new_buckets
 
 NUMBERS = st.integers(1, 24)
 
@@ -156,33 +156,33 @@ def test_a_manifest_says_its_scales_and_one_that_does_not_has_the_one_that_its_v
 
 
 @pytest.mark.parametrize(
-    ("wanted", "by_tasks", "expected"),
+    ("wanted", "tasks", "expected"),
     [
-        (Wanted(), False, (Scale(1, LEAST),)),
-        (Wanted(least=1), False, (Scale(1, 1),)),
-        (Wanted(cores=lambda: 3, least=1), True, (Scale(1, 4),)),
-        (Wanted(3, least=1), True, (Scale(1, 3),)),
-        (Wanted(cores=lambda: 2), True, (Scale(1, LEAST),)),
-        (Wanted(cores=lambda: 12), False, (Scale(1, LEAST),)),
-        (Wanted(cores=lambda: 12), True, (Scale(1, 16),)),
-        (Wanted(3), True, (Scale(1, 3),)),
+        (Wanted(), 1, (Scale(1, LEAST),)),
+        (Wanted(least=1), 1, (Scale(1, 1),)),
+        (Wanted(cores=lambda: 3, least=1), 40, (Scale(1, 4),)),
+        (Wanted(3, least=1), 40, (Scale(1, 3),)),
+        (Wanted(cores=lambda: 2), 40, (Scale(1, LEAST),)),
+        (Wanted(cores=lambda: 12), 1, (Scale(1, LEAST),)),
+        (Wanted(cores=lambda: 12), 40, (Scale(1, 16),)),
+        (Wanted(3), 40, (Scale(1, 3),)),
     ],
 )
 def test_the_first_batch_has_what_is_asked_for_or_enough_for_the_cores_of_its_tasks(
-    wanted: Wanted, by_tasks: bool, expected: tuple[Scale, ...]
+    wanted: Wanted, tasks: int, expected: tuple[Scale, ...]
 ) -> None:
-    assert next_scales((), 1, wanted, by_tasks) == expected
+    assert next_scales((), 1, wanted, tasks) == expected
 
 
 def test_what_follows_cores_grows_and_never_shrinks_and_what_is_asked_for_does_both() -> None:
-    many = next_scales((Scale(1, 8),), 5, Wanted(cores=lambda: 32), by_tasks=True)
+    many = next_scales((Scale(1, 8),), 5, Wanted(cores=lambda: 32), tasks=40)
     assert many == (Scale(1, 8), Scale(5, 32))
     assert changes_at(many, 5) and not changes_at(many, 6) and not changes_at((Scale(1, 8),), 1)
-    assert next_scales(many, 6, Wanted(cores=lambda: 1), by_tasks=True) == many
+    assert next_scales(many, 6, Wanted(cores=lambda: 1), tasks=40) == many
     assert next_scales(many, 7, Wanted(2)) == (*many, Scale(7, 2))
 
 
-def test_a_process_that_takes_small_batches_on_is_not_asked_for_its_cores() -> None:
+def test_a_batch_that_one_task_runs_asks_for_no_cores() -> None:
     def cores() -> int:
         raise AssertionError("starts a session")
 
@@ -191,7 +191,8 @@ def test_a_process_that_takes_small_batches_on_is_not_asked_for_its_cores() -> N
 
 @given(NUMBERS, NUMBERS, st.integers(0, 10**6))
 def test_a_row_is_in_a_new_bucket_that_knows_of_its_old_one(old: int, new: int, number: int) -> None:
-    before = pa.table({"bucket": pa.array(range(old), pa.int32())})
+    number_of = pa.array(range(old), pa.int32())
+    before = pa.table({"bucket": number_of, "parent": number_of})
     places = pa.table(in_new_buckets(before, old, new)).to_pylist()
     assert {"bucket": number % new, "parent": number % old} in places
     assert len({tuple(row.values()) for row in places}) == len(places)

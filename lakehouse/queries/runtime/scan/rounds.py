@@ -25,27 +25,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from lakehouse.algorithms.scheduling.policies import DEFAULT
+from lakehouse.engine.parts import TableSink
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.integrity import why_failed
-from lakehouse.home.ledger import accepted_in, read_extent
+from lakehouse.home.ledger import read_extent
 from lakehouse.home.query_meaning import QueryChanged
 from lakehouse.queries.runtime.batch import MOST_ROWS
 from lakehouse.queries.runtime.batch_manifest import finished
-from lakehouse.queries.runtime.bucket_answers import Rows, computed_once, fit_here
 from lakehouse.queries.runtime.failure import Failure, clear_failure, read_failure, write_failure
 from lakehouse.queries.runtime.run import QueryRun, add
 from lakehouse.queries.runtime.scan.measurements import Measured, read_before
 from lakehouse.queries.runtime.scan.readers import Reader, readers_of
-from lakehouse.queries.runtime.scan.scan import Scan, told
+from lakehouse.queries.runtime.scan.scan import Scan
 from lakehouse.queries.runtime.scan.shared import Kernel, Scanned, Shared, kernel_before
 from lakehouse.queries.runtime.scan.task import LIMIT_BYTES
+from lakehouse.queries.runtime.tables import Written
 from lakehouse.spark import tables
 from lakehouse.spark.session import require_engine
 
@@ -180,21 +182,19 @@ class Round:
 
     def finish(self) -> dict[str, dict[str, Any]]:
         """Make all batches; return the figures of those that raised nothing."""
-        with ExitStack() as held:
-            scanned = self._scanned(held)
-            crash_point("queries.selected")
-            going = [
-                batch for batch in self.batches if all(r.name in scanned for r in batch.readers.values())
-            ]
-            sources = [(batch, self._source(batch, scanned)) for batch in going]
-            with ThreadPoolExecutor(_WRITERS) as pool:
-                selections = [each for each in sources if not each[0].has_kernel]
-                done = list(pool.map(lambda each: self._finish(*each), selections))
-            kernels = [each for each in sources if each[0].has_kernel]
-            done += [self._finish(*each) for each in sorted(kernels, key=lambda each: -each[1].priority)]
+        scanned = self._scanned()
+        crash_point("queries.selected")
+        going = [batch for batch in self.batches if all(r.name in scanned for r in batch.readers.values())]
+        sources = [(batch, self._source(batch, scanned)) for batch in going]
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            selections = [each for each in sources if not each[0].has_kernel]
+            done = list(pool.map(lambda each: self._finish(*each), selections))
+        kernels = [each for each in sources if each[0].has_kernel]
+        done += [self._finish(*each) for each in sorted(kernels, key=lambda each: -each[1].priority)]
+        _delete(each for batch, source in kernels for each in source.scanned.values())
         return {name: figures for name, figures in done if figures is not None}
 
-    def _scanned(self, held: ExitStack) -> dict[str, Scanned]:
+    def _scanned(self) -> dict[str, Scanned]:
         """Return what readers let through, by name; those that raise are stopped and left out."""
         shared: dict[tuple[str, Span], list[Reader]] = {}
         for batch in self.batches:
@@ -202,52 +202,50 @@ class Round:
                 shared.setdefault((reader.stream, batch.manifest.spans[side]), []).append(reader)
         found: dict[str, Scanned] = {}
         for (_, span), readers in shared.items():
-            found |= self._scan(tuple(readers), span, held)
+            found |= self._scan(tuple(readers), span)
         return found
 
-    def _scan(self, readers: tuple[Reader, ...], span: Span, held: ExitStack) -> dict[str, Scanned]:
+    def _scan(self, readers: tuple[Reader, ...], span: Span) -> dict[str, Scanned]:
         try:
             scan = self._scan_of(readers, span)
-            rows: Rows = (
-                scan.found_here()
-                if self._is_here(readers, span)
-                else held.enter_context(computed_once(scan.found()))
-            )
-            tasks = told(rows)
+            columns = [scan.shown(reader) for reader in readers]
+            writes = [self._written(*each) for each in zip(readers, columns, strict=True)]
+            entries, tasks = scan.run(self.rounds.spark, writes)
         except Exception as error:
             # Not raised by a predicate, which the executor would have told: a worker that died, for one.
-            return self._each_alone(readers, span, held, error)
+            return self._each_alone(readers, span, error)
         figures, found = Measured(readers, scan.before, tasks, self.rounds.policy).figures(), {}
         for place, reader in enumerate(readers):
             raised = [task["readers"][place] for task in tasks if "error" in task["readers"][place]]
             if raised:
                 self._stop(reader.query, *(raised[0][name] for name in ("failed_at", "error", "place")))
             else:
-                found[reader.name] = Scanned(scan.rows(rows, place), figures[place])
+                found[reader.name] = Scanned(entries[place], figures[place], columns[place])
         return found
 
-    def _is_here(self, readers: tuple[Reader, ...], span: Span) -> bool:
-        """Tell if this process scans: few rows, and no code of a user's is run."""
-        calls = any(each.call for reader in readers for each in reader.conjuncts)
-        return not calls and fit_here(accepted_in(self.rounds.layout, [(readers[0].stream, span)]))
+    def _written(self, reader: Reader, columns: pa.Schema) -> Written:
+        """Return where a reader's rows go: into the table of a selection, or into files for a kernel."""
+        batch = next(batch for batch in self.batches if batch.name == reader.query)
+        if not batch.has_kernel:
+            return batch.run.selected(batch.manifest)
+        # No commit names these files: where this process dies, a vacuum deletes them.
+        folder = self.rounds.layout.operators(reader.query)
+        sink = TableSink(str(folder.absolute()), columns, frozenset())
+        return Written(sink, {name: name for name in columns.names})
 
     def _scan_of(self, readers: tuple[Reader, ...], span: Span) -> Scan:
         rounds, numbers = self.rounds, {batch.name: batch.manifest.number for batch in self.batches}
         before = {each.name: read_before(rounds.layout, each, numbers[each.query]) for each in readers}
-        return Scan(
-            rounds.spark, rounds.layout, readers, span, before, rounds.limit_bytes, policy=rounds.policy
-        )
+        return Scan(rounds.layout, readers, span, before, rounds.limit_bytes, policy=rounds.policy)
 
-    def _each_alone(
-        self, readers: tuple[Reader, ...], span: Span, held: ExitStack, error: Exception
-    ) -> dict[str, Scanned]:
+    def _each_alone(self, readers: tuple[Reader, ...], span: Span, error: Exception) -> dict[str, Scanned]:
         """Find out who ends the task: each reader is scanned for alone, and the one that does it again is stopped."""
         if len(readers) == 1:
             self._stop(readers[0].query, "its task", self.rounds.reason(readers[0].query, error))
             return {}
         found: dict[str, Scanned] = {}
         for reader in readers:
-            found |= self._scan((reader,), span, held)
+            found |= self._scan((reader,), span)
         return found
 
     def _source(self, batch: Batch, scanned: Mapping[str, Scanned]) -> Shared:
@@ -270,6 +268,13 @@ class Round:
     def _stop(self, query: str, operator: str, error: str, place: str | None = None) -> None:
         number = next(batch.manifest.number for batch in self.batches if batch.name == query)
         self.rounds.stop(query, number, operator, error, place)
+
+
+def _delete(scanned: Iterable[Scanned]) -> None:
+    """Delete the files that scans have written for kernels."""
+    for each in scanned:
+        for path, _ in each.files:
+            path.unlink(missing_ok=True)
 
 
 def _in_one_line(error: Exception) -> str:

@@ -13,11 +13,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_log import read_columns
-from lakehouse.queries.runtime import arrow_sql, arrow_sql_in_tasks
-from lakehouse.queries.runtime.bucket_answers import Rows
+from lakehouse.home.tables_place import place_at
+from lakehouse.queries.runtime import arrow_sql_in_tasks
+from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
 
@@ -33,10 +35,20 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scanned:
-    """What a reader lets through, and what was measured: of the whole batch, then of each of its conditions."""
+    """What a reader lets through, as parts with some columns, and what was measured.
 
-    rows: Rows
+    ``figures``: of the whole batch, then of each of its conditions.
+    """
+
+    entries: pa.Table
     figures: list[Facts]
+    columns: pa.Schema
+
+    @property
+    def files(self) -> list[Counted]:
+        """The files that have the rows, with the number of rows of each."""
+        paths, rows = (self.entries[name].to_pylist() for name in ("path", "rows"))
+        return list(zip(map(place_at, paths), rows, strict=True))
 
 
 @dataclass(frozen=True)
@@ -85,22 +97,25 @@ class Shared:
         self.begun_ns = time.perf_counter_ns()
         return self
 
+    def read(self, side: int, columns: Sequence[str]) -> SideRows:
+        """Return rows as tasks read them."""
+        if side not in self.scanned:
+            return self._from_raw().read(side, columns)
+        scanned = self.scanned[side]
+        return SideRows(scanned.files, Columns(FileRows(scanned.columns), tuple(columns)))
+
     def select(self, side: int, columns: Sequence[str]) -> DataFrame:
         """Return rows as Spark has them."""
         if side not in self.scanned:
             return self._from_raw().select(side, columns)
-        rows = self.scanned[side].rows
-        if isinstance(rows, pa.Table):
-            return self.spark.createDataFrame(self.select_here(side, columns))
+        scanned = self.scanned[side]
+        paths, schema = [str(path) for path, _ in scanned.files], from_arrow_schema(scanned.columns)
+        rows = (
+            self.spark.read.schema(schema).parquet(*paths)
+            if paths
+            else self.spark.createDataFrame([], schema)
+        )
         return arrow_sql_in_tasks.select(rows, columns)
-
-    def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
-        """Return the same rows as this process has them."""
-        if side not in self.scanned:
-            return self._from_raw().select_here(side, columns)
-        rows = self.scanned[side].rows
-        here = rows if isinstance(rows, pa.Table) else rows.toArrow()
-        return arrow_sql.select(arrow_sql.one_batch(here), columns)
 
     def _from_raw(self) -> FromRaw:
         return FromRaw(self.spark, self.layout, self.query, self.manifest.spans)
@@ -108,6 +123,10 @@ class Shared:
     def measured(self, side: int) -> Facts:
         """Return what the scan of a side has measured of the whole batch."""
         return self.scanned[side].figures[0]
+
+    def entries(self, side: int) -> pa.Table:
+        """Return the entries of the parts that a side's scan has written."""
+        return self.scanned[side].entries
 
     def record_metrics(self, rows: int, results: int) -> None:
         """Append what was measured of the conditions on each side, and of the kernel.

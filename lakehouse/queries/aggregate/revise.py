@@ -1,0 +1,206 @@
+"""Parts that buckets have found -> answers and alarms, as one call of the engine in which rows meet by group.
+
+    parts of buckets, answers at the same ticks, alarms that stand
+        -> all of a group in one place: its answers, then what they change about its alarms
+        -> answers, alarms
+
+The parts lie in files of the table of answers that no commit names; whoever has committed the answers deletes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.engine.parts import sink_of
+from lakehouse.home.table_log import files_near
+from lakehouse.home.table_reads import named_columns
+from lakehouse.home.tables_place import place_at
+from lakehouse.queries.aggregate.alarms import Changed, Following, standing_alarms
+from lakehouse.queries.aggregate.answers import NEW, Adding, with_earlier
+from lakehouse.queries.aggregate.query import shape_of
+from lakehouse.queries.aggregate.tables import group_types
+from lakehouse.queries.runtime.by_bucket import (
+    ROWS_A_PLACE,
+    Answered,
+    marked,
+    marked_output,
+    metrics_of,
+    run_buckets,
+)
+from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows
+from lakehouse.queries.runtime.tables import Constants
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.declare.stream import Stream
+    from lakehouse.home.layout import Home
+    from lakehouse.queries.aggregate.query import AggregateQuery
+    from lakehouse.queries.runtime.by_bucket import Kernel
+
+ANSWER, ALARM = "answer", "alarm"
+_PART = "part"
+_ALARM = ("alarm", "state", "raised_us", "cleared_us", "change", "merged_into")
+_NEVER = 2**62
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """The first tick that has parts, and the first and last of those that were answered before; None for none."""
+
+    first_us: int | None
+    first_revised_us: int | None
+    last_revised_us: int | None
+
+
+@dataclass(frozen=True)
+class Revision:
+    """What the parts of a batch or repair come to. ``how`` and ``number`` say which one it is.
+
+    ``parts``: their files, which have the columns ``stored``.
+    """
+
+    spark: SparkSession
+    layout: Home
+    query: AggregateQuery
+    streams: Mapping[str, Stream]
+    how: str
+    number: int
+    parts: Sequence[Counted]
+    stored: pa.Schema
+    ticks: Ticks
+    changed: Changed | None
+
+    def answered(self) -> Answered:
+        """Write answers and alarms, to be committed; their numbers are the metrics ``answered`` and ``revised``."""
+        layout, query = self.layout, self.query
+        earlier, standing = self._earlier_files(), self._standing()
+        held = [*self.parts, *earlier, *standing]
+        places = 1 + sum(rows for _, rows in held) // ROWS_A_PLACE
+        inputs = [SideRows(self.parts, self._part_rows(places)), SideRows(earlier, self._answer_rows(places))]
+        answers = sink_of(layout.answers(query.name))
+        constants: Constants = {"found": self.how, "batch": self.number}
+        outputs = [marked_output(answers, ANSWER, self._adding.columns, constants)]
+        if self.changed is not None:
+            inputs.append(SideRows(standing, self._alarm_rows(places)))
+            alarms = sink_of(layout.alarms(query.name))
+            outputs.append(marked_output(alarms, ALARM, [*_ALARM, *self._groups], constants))
+        kernels = Groups(self._adding, self._following, tuple(self._groups))
+        step = f"answers of {query.name}, {'batch' if self.how == 'online' else 'repair'} {self.number}"
+        found = run_buckets(self.spark, step, inputs, places, kernels, outputs, ("answered", "revised"))
+        for path, _ in standing:
+            path.unlink(missing_ok=True)
+        return found
+
+    @property
+    def _groups(self) -> list[str]:
+        return list(group_types(self.query, self.streams))
+
+    @property
+    def _adding(self) -> Adding:
+        return Adding.of(self.query, shape_of(self.query), self.streams)
+
+    @property
+    def _following(self) -> Following | None:
+        if self.changed is None:
+            return None
+        return Following.of(self.query, self.streams, self.changed, self.how, self.number)
+
+    def _earlier_files(self) -> list[Counted]:
+        """Return the files that may have answers which parts are added to, or from which alarms follow."""
+        ranges = [(self.ticks.first_revised_us, self.ticks.last_revised_us)]
+        if self.changed is not None:
+            ranges.append((self.changed.from_us, _NEVER))
+        known = sorted((low, high) for low, high in ranges if low is not None and high is not None)
+        table = self.layout.answers(self.query.name)
+        return list(dict(each for some in known for each in files_near(table, "tick_us", [some])).items())
+
+    def _standing(self) -> list[Counted]:
+        """Return the file of the alarms that stand, which is made for this call."""
+        if self.changed is None:
+            return []
+        query, alarms = self.query, self.layout.alarms(self.query.name)
+        lateness_us = query.slack_us + max(self.streams[side.stream].latest for side in query.sides)
+        standing = standing_alarms(alarms, self.changed.from_us, self.changed.last_us - lateness_us)
+        entries = sink_of(alarms).write(standing).to_pylist()
+        return [(place_at(each["path"]), each["rows"]) for each in entries]
+
+    def _part_rows(self, places: int) -> Columns:
+        groups = [f"g_{name}" for name in self._groups]
+        own = (name for name in self._adding.read if name not in ("revision", "part_bucket"))
+        columns = [
+            *(f"'{_PART}' AS kind", _place(groups, places), f"CAST({NEW} AS int) AS revision"),
+            *("bucket AS part_bucket", *(f"`{name}`" for name in (*own, *groups))),
+        ]
+        return Columns(FileRows(self.stored), tuple(columns))
+
+    def _answer_rows(self, places: int) -> Columns:
+        own = [*(name for name in self._adding.read if name != "part_bucket"), "holds"]
+        columns = [
+            *(f"'{ANSWER}' AS kind", _place(self._groups, places), "-1 AS part_bucket"),
+            *(f"`{name}`" for name in own),
+            *(f"`{name}` AS `g_{name}`" for name in self._groups),
+        ]
+        names = {*own, *self._groups, "found", "batch"}
+        others = f"NOT (found = '{self.how}' AND batch = {self.number})"
+        stored = named_columns(self.layout.answers(self.query.name), names)
+        return Columns(FileRows(stored, others), tuple(columns))
+
+    def _alarm_rows(self, places: int) -> Columns:
+        columns = [
+            *(f"'{ALARM}' AS kind", _place(self._groups, places)),
+            *(f"`{name}`" for name in _ALARM),
+            *(f"`{name}` AS `g_{name}`" for name in self._groups),
+        ]
+        stored = named_columns(self.layout.alarms(self.query.name), {*_ALARM, *self._groups})
+        return Columns(FileRows(stored), tuple(columns))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The kernels of places, each of which has all rows of its groups: parts, earlier answers, and alarms."""
+
+    adding: Adding
+    following: Following | None
+    groups: tuple[str, ...]
+
+    def __call__(self, buckets: Sequence[int]) -> Kernel:
+        """Return the kernel of any place."""
+        return self._answer
+
+    def _answer(self, place: int, rows: pa.Table) -> pa.Table | None:
+        if not rows.num_rows:
+            return None
+        new, earlier = (self._of(rows, kind, (*self.adding.read, "holds")) for kind in (_PART, ANSWER))
+        answers = self.adding(with_earlier(new, earlier, ["tick_us", *self.groups]))
+        is_first = pc.equal(answers["revision"], 0)
+        first = pc.sum(is_first).as_py() or 0
+        parts = [
+            marked(ANSWER, answers),
+            metrics_of(place, {"answered": first, "revised": len(answers) - first}),
+        ]
+        if self.following is not None:
+            columns = ["tick_us", *self.groups, "revision", "holds"]
+            whole = pa.concat_tables([earlier.select(columns), answers.select(columns)])
+            since = whole.filter(pc.greater_equal(whole["tick_us"], self.following.changed.from_us))
+            parts.append(marked(ALARM, self.following(self._of(rows, ALARM, _ALARM), since)))
+        return pa.concat_tables(parts, promote_options="default")
+
+    def _of(self, rows: pa.Table, kind: str, columns: Sequence[str]) -> pa.Table:
+        """Return the rows of a kind, with some columns and those of GROUP BY."""
+        groups = [f"g_{name}" for name in self.groups]
+        own = rows.filter(pc.equal(rows["kind"], kind)).select([*columns, *groups])
+        return own.rename_columns([*columns, *self.groups])
+
+
+def _place(groups: Sequence[str], places: int) -> str:
+    """Return SQL for the place of a row, by its groups."""
+    if not groups:
+        return "CAST(0 AS int) AS bucket"
+    names = ", ".join(f"`{name}`" for name in groups)
+    return f"CAST(pmod(xxhash64({names}), {places}) AS int) AS bucket"

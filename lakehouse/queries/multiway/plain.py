@@ -1,0 +1,216 @@
+"""A batch joined plainly: all rows that it sees meet by key, and each place finds the results that have a new row.
+
+raw rows of the batch and of its windows -> all of a key in one place -> results, and a log of late and refused rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.algorithms.multiway_join.joining import Joined, results_with_new
+from lakehouse.engine.parts import sink_of
+from lakehouse.home.table_log import files_near
+from lakehouse.queries.multiway.rows import keyed, side_columns
+from lakehouse.queries.multiway.windows import TAKEN
+from lakehouse.queries.runtime.arrow_sql import columns_read
+from lakehouse.queries.runtime.bucket import LOG
+from lakehouse.queries.runtime.by_bucket import (
+    ROWS_A_PLACE,
+    Answered,
+    Output,
+    marked,
+    marked_output,
+    metrics_of,
+    run_buckets,
+)
+from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows, raw_columns
+from lakehouse.queries.runtime.tables import output_types, with_constants
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
+    from lakehouse.declare.stream import Stream
+    from lakehouse.engine.parts import TableSink
+    from lakehouse.home.layout import Home
+    from lakehouse.queries.multiway.query import MultiwayQuery
+    from lakehouse.queries.runtime.batch_manifest import BatchManifest
+    from lakehouse.queries.runtime.by_bucket import Kernel
+
+RESULT = "result"
+SHOWN = ("event_us", "times_us", "row_ids", "found")
+_LOGGED = ("what", "bucket", "side", "row", "event_us", "horizon_us")
+_NEVER = 2**62
+# A place holds at most so many bytes of combinations at a time.
+_MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class PlainJoin:
+    """The rows that a batch sees, new ones and those of their windows.
+
+    ``since_us``: per side, from when on rows of earlier batches are in their windows; None for all. ``oldest_us``: no
+    new row is older. ``horizon_us``: rows before it are late. ``time_us``: the stream time before the batch.
+    """
+
+    spark: SparkSession
+    layout: Home
+    query: MultiwayQuery
+    streams: Mapping[str, Stream]
+    manifest: BatchManifest
+    since_us: Sequence[int | None]
+    oldest_us: int | None
+    horizon_us: int | None
+    time_us: int | None
+
+    def answered(self) -> Answered:
+        """Write the results and the log of the batch, to be committed."""
+        layout, query, number = self.layout, self.query, self.manifest.number
+        files = [self._files(side) for side in range(len(query.sides))]
+        places = 1 + sum(rows for own in files for _, rows in own) // ROWS_A_PLACE
+        inputs = [SideRows(own, self._rows(side, places)) for side, own in enumerate(files)]
+        results, log = sink_of(layout.multiway(query.name)), sink_of(layout.missed_rows(query.name))
+        logged = {name: f"{LOG}_{name}" for name in _LOGGED}
+        outputs = [
+            results_output(query, self.streams, results, number),
+            Output(log, logged, {"batch": number, "time_us": self.time_us}, LOG),
+        ]
+        metrics = [f"{name}_{side}" for side in range(len(query.sides)) for name in (*TAKEN, "held")]
+        kernels = PlainPlaces(query, self.horizon_us)
+        step = f"query {query.name}, batch {number}"
+        return run_buckets(self.spark, step, inputs, places, kernels, outputs, [*metrics, "bytes"])
+
+    def _files(self, side: int) -> list[Counted]:
+        """Return the files that may have new rows, or those of a side's window."""
+        table, since_us = self.layout.raw(self.query.sides[side].stream), self.since_us[side]
+        if since_us is None:
+            return files_near(table, "event_us", [(-_NEVER, _NEVER)])
+        known = [each for each in (since_us, self.oldest_us) if each is not None]
+        return files_near(table, "event_us", [(min(known), _NEVER)])
+
+    def _rows(self, number: int, places: int) -> Columns:
+        (after, through), since_us = self.manifest.spans[number], self.since_us[number]
+        side = self.query.sides[number]
+        columns = [
+            *keyed(side_columns(self.query, self.streams, number), places),
+            f"batch > {after} AS is_new",
+        ]
+        seen = f"batch <= {through}" + (
+            "" if since_us is None else f" AND (batch > {after} OR event_us >= {since_us})"
+        )
+        condition = f"{seen} AND {side.where}" if side.where else seen
+        names = columns_read([*columns, condition])
+        stored = raw_columns(self.layout, side.stream, names)
+        return Columns(FileRows(stored, condition), tuple(columns))
+
+
+@dataclass(frozen=True)
+class PlainPlaces:
+    """The kernels of places, each of which has all rows of its keys."""
+
+    query: MultiwayQuery
+    horizon_us: int | None
+
+    def __call__(self, buckets: Sequence[int]) -> Kernel:
+        """Return the kernel of any place."""
+        return self._answer
+
+    def _answer(self, place: int, rows: pa.Table) -> pa.Table | None:
+        if not rows.num_rows:
+            return None
+        sides = by_side(rows, len(self.query.sides))
+        used = [used_rows(each) for each in sides]
+        joined = [
+            as_joined(self.query, side, each, each["is_new"].to_numpy()) for side, each in enumerate(used)
+        ]
+        results = shown(self.query, used, results_with_new(joined, most_met(self.query)), "online")
+        kinds = [_kinds(each, self.horizon_us) for each in sides]
+        counts = {f"{name}_{side}": int(own[name].sum()) for side, own in enumerate(kinds) for name in TAKEN}
+        counts |= {f"held_{side}": each.num_rows for side, each in enumerate(sides)}
+        parts = [
+            marked(RESULT, results),
+            *(self._logged(*each) for each in zip(sides, kinds, strict=True)),
+            metrics_of(place, {**counts, "bytes": rows.nbytes}),
+        ]
+        return pa.concat_tables(parts, promote_options="permissive")
+
+    def _logged(self, rows: pa.Table, kinds: Mapping[str, Bools]) -> pa.Table:
+        """Return the new rows that came late, and those that are refused."""
+        horizons = {"missed": self.horizon_us, "refused": None}
+        found = [
+            with_constants(
+                rows.filter(pa.array(kinds[kind])).select(["side", "row", "event_us"]),
+                {"what": kind, "bucket": 0, "horizon_us": horizon},
+            )
+            for kind, horizon in horizons.items()
+        ]
+        return marked(LOG, pa.concat_tables(found, promote_options="permissive"))
+
+
+def results_output(
+    query: MultiwayQuery, streams: Mapping[str, Stream], sink: TableSink, number: int
+) -> Output:
+    """Return how places write results."""
+    outputs = output_types(query, streams)
+    return marked_output(sink, RESULT, [*SHOWN, *outputs], {"batch": number})
+
+
+def by_side(rows: pa.Table, sides: int) -> list[pa.Table]:
+    """Return the rows of each side."""
+    return [rows.filter(pc.equal(rows["side"], side)).combine_chunks() for side in range(sides)]
+
+
+def _kinds(rows: pa.Table, horizon_us: int | None) -> dict[str, Bools]:
+    """Return which new rows are of which kind, and which are new, by ``rows``."""
+    is_new, refused = (rows[name].to_numpy() for name in ("is_new", "is_refused"))
+    has_key, event = rows["key"].is_valid().to_numpy(), rows["event_us"].to_numpy()
+    is_late = np.zeros(len(event), np.bool_) if horizon_us is None else event < horizon_us
+    known = is_new & ~refused
+    kinds = {
+        "refused": is_new & refused,
+        "unusable": known & ~has_key,
+        "missed": known & has_key & is_late,
+    }
+    return {"rows": is_new, **kinds}
+
+
+def used_rows(rows: pa.Table) -> pa.Table:
+    """Return the rows that join: those with a whole key whose clock is believed."""
+    is_refused = rows["is_refused"].to_numpy()
+    return rows.filter(pa.array(rows["key"].is_valid().to_numpy() & ~is_refused))
+
+
+def as_joined(query: MultiwayQuery, side: int, rows: pa.Table, is_new: Bools) -> Joined:
+    """Return a side's rows that join as the method takes them."""
+    return Joined(rows["key"].to_numpy(), rows["event_us"].to_numpy(), is_new, query.sides[side].window_us)
+
+
+def most_met(query: MultiwayQuery) -> int:
+    """Return how many combinations a place holds at most."""
+    return _MOST_BYTES // (8 * (len(query.sides) + 4))
+
+
+def shown(query: MultiwayQuery, used: Sequence[pa.Table], found: Int64s, how: str) -> pa.Table:
+    """Return combinations, one a line by places in ``used``, as the results that they are; ``how``: what found them."""
+    times, ids = (
+        np.column_stack([rows[name].to_numpy()[found[:, side]] for side, rows in enumerate(used)])
+        for name in ("event_us", "row")
+    )
+    outputs = {
+        each.name: used[each.side][f"o_{each.name}"].take(pa.array(found[:, each.side]))
+        for each in query.outputs
+    }
+    own = {"event_us": times.max(axis=1), "times_us": _lists(times), "row_ids": _lists(ids)}
+    return pa.table({**own, "found": pa.repeat(how, len(found)), **outputs})
+
+
+def _lists(values: Int64s) -> pa.Array:
+    """Return each line as a list."""
+    starts = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
+    return pa.ListArray.from_arrays(pa.array(starts), pa.array(values.ravel()))

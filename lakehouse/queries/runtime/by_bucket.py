@@ -1,0 +1,210 @@
+"""Buckets of a batch or repair, as one call of the engine: rows meet by bucket, and each bucket's kernel runs once.
+
+    items     files of all inputs, and how many places there are
+    read      rows of some files, each with its bucket                               in tasks
+    kernel    buckets of a place, one after the other; what they answer is written   in tasks, with the bucket's state
+    driver    entries of written parts, and metrics
+
+A place is some buckets that one task runs: few for a large batch, all of them for a small one, which then writes one
+part to each table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.engine import engine_of
+from lakehouse.home.table_commits import fitted
+from lakehouse.queries.runtime.bucket import METRICS, metrics_row, of_kind
+from lakehouse.queries.runtime.parts import SUNK, Parts, entries_by_sink
+from lakehouse.queries.runtime.reading import SideRows, TaskRows, items_of
+from lakehouse.queries.runtime.tables import Constants, Written
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.engine import Item
+    from lakehouse.engine.parts import TableSink
+    from lakehouse.queries.runtime.batch_manifest import Scales
+    from lakehouse.queries.runtime.bucket import SegmentFiles
+
+# A place has about so many rows, but not less than a bucket.
+ROWS_A_PLACE = 62_500
+_PLACE = "place"
+_RESULT = pa.schema([*SUNK, ("metrics", pa.string()), ("counts", pa.string())])
+# What a bucket answers of its rows, one table whose ``kind`` says what a row is; None of a bucket without any.
+Kernel = Callable[[int, pa.Table], "pa.Table | None"]
+# The kernels of some buckets of a place.
+Kernels = Callable[[Sequence[int]], Kernel]
+
+
+@dataclass(frozen=True)
+class Output(Written):
+    """A table that buckets write: their answers of one kind."""
+
+    kind: str = ""
+
+    def rows(self, found: pa.Table) -> pa.Table:
+        """Return the rows of the table among some answers."""
+        return super().rows(found.filter(pc.equal(found["kind"], self.kind)))
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What buckets have answered: entries by output, metrics by bucket, and rows by kind."""
+
+    entries: Sequence[pa.Table]
+    metrics: Sequence[dict[str, Any]]
+    counts: Mapping[str, int]
+
+
+def run_buckets(
+    session: SparkSession,
+    step: str,
+    inputs: Sequence[SideRows],
+    buckets: int,
+    kernels: Kernels,
+    outputs: Sequence[Output],
+    metrics: Sequence[str] = (),
+) -> Answered:
+    """Run the kernels of all buckets over the rows of some inputs; return what is to be committed."""
+    files = [(number, *each) for number, own in enumerate(inputs) for each in own.files]
+    places = min(buckets, 1 + sum(rows for _, _, rows in files) // ROWS_A_PLACE)
+    own = tuple(each.rows for each in inputs)
+    merged = pa.unify_schemas([each.schema for each in own], promote_options="permissive")
+    columns = [each.with_nullable(True).remove_metadata() for each in (pa.field(_PLACE, pa.int32()), *merged)]
+    schema = pa.schema(columns)
+    found = engine_of(session).by_key(
+        items_of(files),
+        partial(_read, inputs=own, places=places, schema=schema),
+        schema,
+        _PLACE,
+        partial(
+            _answer, places=places, buckets=buckets, kernels=kernels, outputs=tuple(outputs), metrics=metrics
+        ),
+        _RESULT,
+        step,
+    )
+    return _answered(found, len(outputs))
+
+
+def marked(kind: str, rows: pa.Table) -> pa.Table:
+    """Return answers of a kind whose columns, which users may have named, have names that no other kind uses."""
+    return of_kind(kind, {f"{kind}_{name}": rows[name] for name in rows.column_names}, len(rows))
+
+
+def marked_output(sink: TableSink, kind: str, columns: Iterable[str], constants: Constants) -> Output:
+    """Return the table that is written of such answers."""
+    return Output(sink, {name: f"{kind}_{name}" for name in columns}, constants, kind)
+
+
+def metrics_of(bucket: int, metrics: Mapping[str, int | None]) -> pa.Table:
+    """Return the metrics of a bucket as an answer."""
+    return metrics_row(metrics).append_column("bucket", pa.array([bucket], pa.int32()))
+
+
+def _read(item: Item, *, inputs: Sequence[TaskRows], places: int, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the rows of an item with their place; a row without bucket names each place once."""
+    if item["is_first"]:
+        yield fitted(pa.table({_PLACE: pa.array(range(places), pa.int32())}), schema)
+    for number, own in groupby(zip(item["inputs"], item["paths"], strict=True), lambda each: each[0]):
+        for batch in inputs[number].batches(path for _, path in own):
+            place = pa.array((batch.column("bucket").to_numpy() % places).astype(np.int32))
+            yield fitted(pa.Table.from_batches([batch]).append_column(_PLACE, place), schema)
+
+
+def _answer(
+    place: int,
+    rows: pa.Table,
+    *,
+    places: int,
+    buckets: int,
+    kernels: Kernels,
+    outputs: Sequence[Output],
+    metrics: Sequence[str],
+) -> pa.Table:
+    """Run the buckets of a place, and write what they answer."""
+    own = range(place, buckets, places)
+    kernel, written = kernels(own), _Answers(outputs, metrics)
+    for bucket, among in zip(own, _by_bucket(rows.drop_columns(_PLACE), own), strict=True):
+        answers = kernel(bucket, among)
+        if answers is not None:
+            written.add(answers)
+    return written.result()
+
+
+def _by_bucket(rows: pa.Table, buckets: Sequence[int]) -> Iterator[pa.Table]:
+    """Yield the rows of each bucket."""
+    rows = rows.filter(pc.is_valid(rows["bucket"]))
+    bucket = rows["bucket"].to_numpy()
+    order = np.argsort(bucket, kind="stable")
+    firsts, lasts = (np.searchsorted(bucket[order], list(buckets), side) for side in ("left", "right"))
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        yield rows.take(pa.array(order[first:last])).combine_chunks()
+
+
+class _Answers:
+    """What the buckets of a place have answered, in the parts that are written of it."""
+
+    def __init__(self, outputs: Sequence[Output], metrics: Sequence[str]) -> None:
+        self._outputs, self._metrics = outputs, metrics
+        self._parts = Parts([each.sink for each in outputs])
+        self._counts, self._told = Counter[str](), list[str]()
+
+    def add(self, answers: pa.Table) -> None:
+        for number, output in enumerate(self._outputs):
+            self._parts.add(number, output.rows(answers))
+        kinds = answers["kind"].value_counts().to_pylist()
+        self._counts.update({each["values"]: each["counts"] for each in kinds})
+        if self._metrics:
+            names = {"bucket": "bucket", **{name: f"f_{name}" for name in self._metrics}}
+            own = answers.filter(pc.equal(answers["kind"], METRICS)).select(list(names.values()))
+            self._told += map(json.dumps, own.rename_columns(list(names)).to_pylist())
+
+    def result(self) -> pa.Table:
+        """Return entries by output, metrics of buckets, and counts of kinds."""
+        told = pa.table({"metrics": pa.array(self._told, pa.string())})
+        counts = pa.table({"counts": pa.array([json.dumps(self._counts)])})
+        return pa.concat_tables([fitted(each, _RESULT) for each in (self._parts.entries(), told, counts)])
+
+
+def _answered(found: pa.Table, outputs: int) -> Answered:
+    counts = Counter[str]()
+    for text in found["counts"].drop_null().to_pylist():
+        counts.update(json.loads(text))
+    metrics = [json.loads(text) for text in found["metrics"].drop_null().to_pylist()]
+    return Answered(entries_by_sink(found, outputs), sorted(metrics, key=lambda row: row["bucket"]), counts)
+
+
+@dataclass(frozen=True)
+class BatchKernels:
+    """The kernels of a batch's buckets, each of which goes on from the state that earlier batches left.
+
+    ``work``: a bucket's number, its rows, and its counters and markers -> its answers. ``files``: of the state.
+    """
+
+    work: Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]
+    files: SegmentFiles
+    scales: Scales
+
+    def __call__(self, buckets: Sequence[int]) -> Kernel:
+        """Return the kernel of some buckets, whose states are read together."""
+        states = self.files.last(buckets, self.scales)
+
+        def answer(bucket: int, rows: pa.Table) -> pa.Table | None:
+            state = states[bucket]
+            if not rows.num_rows and not state.num_rows:
+                return None
+            return self.work((pa.scalar(bucket, pa.int32()),), rows, state)
+
+        return answer

@@ -1,0 +1,184 @@
+"""The log of a query as a repair reads it: what the driver must know of it, and its rows in tasks.
+
+driver   Logged       how many rows, where in time, in which buckets: bounded, however many rows there are
+task     LoggedRows   rows of the log in the buckets of the last batch
+TakenRows    raw rows around them, with the batch of the query that read each
+RepairWork   the raw rows and the logged ones of a bucket
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import gcd
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.algorithms.late_join.ranges import covering_ranges
+from lakehouse.home.table_reads import parts_between
+from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime.reading import TaskRows
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.contract import Int64s
+    from lakehouse.home.table_log import Ranges
+    from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales
+    from lakehouse.queries.runtime.by_bucket import Kernel
+
+# So many ranges of time contain those of all logged rows.
+MOST_RANGES = 4096
+_COLUMNS = ("what", "batch", "bucket", "event_us", "horizon_us")
+# The first and last time at which logged rows can have partners.
+Times = Callable[[pa.Table], tuple["Int64s", "Int64s"]]
+
+
+@dataclass
+class Logged:
+    """Rows that batches have logged since the last repair, as figures.
+
+    ``gone``: those before ``gone_before_us``. ``ranges``: times that contain those of all partners. ``horizon_us``: by
+    batch, the latest up to which its rows were late.
+    """
+
+    rows: int = 0
+    gone: int = 0
+    ranges: Ranges = ()
+    buckets: set[tuple[int, int]] = field(default_factory=set)
+    horizon_us: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, table: Path, after: int, through: int, times: Times, gone_before_us: int | None) -> Logged:
+        """Return the figures of the rows that some batches have logged. Memory: the log of a file."""
+        found = cls()
+        for part in parts_between(table, ("batch", after + 1, through), _COLUMNS):
+            rows = part.filter(pc.equal(part["what"], "missed"))
+            if rows.num_rows:
+                found._add(rows, *times(rows))
+                if gone_before_us is not None:
+                    found.gone += int((rows["event_us"].to_numpy() < gone_before_us).sum())
+        return found
+
+    def _add(self, rows: pa.Table, first: Int64s, last: Int64s) -> None:
+        self.rows += rows.num_rows
+        ends = np.array([*self.ranges, *covering_ranges(first, last, MOST_RANGES)], np.int64)
+        self.ranges = covering_ranges(ends[:, 0], ends[:, 1], MOST_RANGES)
+        groups = rows.group_by(["batch", "bucket"]).aggregate([("horizon_us", "max")]).to_pylist()
+        for each in groups:
+            self.buckets.add((each["batch"], each["bucket"]))
+            if each["horizon_us_max"] is not None:
+                known = self.horizon_us.get(each["batch"], each["horizon_us_max"])
+                self.horizon_us[each["batch"]] = max(known, each["horizon_us_max"])
+
+
+@dataclass(frozen=True)
+class LoggedRows:
+    """Logged rows of some buckets in the last batch; those of an older scale are in each possible one."""
+
+    rows: TaskRows
+    scales: Scales
+    columns: tuple[str, ...]
+    buckets: frozenset[int]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return pa.schema([self.rows.schema.field(name) for name in self.columns])
+
+    def batches(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some files."""
+        for batch in self.rows.batches(paths):
+            rows = pa.Table.from_batches([batch])
+            for scale, ends in scales_with_ends(self.scales):
+                number = rows["batch"]
+                own = rows.filter(pc.and_(pc.greater_equal(number, scale.since), pc.less(number, ends)))
+                now = in_new_buckets(own, scale.buckets, self.scales[-1].buckets)
+                wanted = pa.array(sorted(self.buckets), pa.int32())
+                kept = now.filter(pc.is_in(now["bucket"], wanted))
+                yield arrow_sql.one_batch(kept.select(list(self.columns)))
+
+
+def scales_with_ends(scales: Scales) -> Iterator[tuple[Scale, int]]:
+    """Yield each scale with the batch at which the next one begins."""
+    ends = [*(each.since for each in scales[1:]), np.iinfo(np.int64).max]
+    yield from zip(scales, map(int, ends), strict=True)
+
+
+def in_new_buckets(rows: pa.Table, old: int, new: int) -> pa.Table:
+    """Return the rows of old buckets for each new bucket that has rows of theirs."""
+    common = gcd(old, new)
+    steps = np.arange(0, new, common)
+    repeated = rows.take(pa.array(np.repeat(np.arange(len(rows)), len(steps))))
+    bucket = (rows["bucket"].to_numpy()[:, None] % common + steps).ravel().astype(np.int32)
+    return repeated.set_column(rows.schema.get_field_index("bucket"), "bucket", pa.array(bucket))
+
+
+def buckets_now(buckets: Iterable[tuple[int, int]], scales: Scales) -> set[int]:
+    """Return the buckets in the last batch of logged rows, of which the batch and its bucket are given."""
+    found = set[int]()
+    for batch, bucket in buckets:
+        old = next(scale.buckets for scale, ends in scales_with_ends(scales) if batch < ends)
+        common = gcd(old, scales[-1].buckets)
+        found.update(range(bucket % common, scales[-1].buckets, common))
+    return found
+
+
+@dataclass(frozen=True)
+class TakenRows:
+    """Raw rows of some buckets, with the batch of the query that read each, ``taken``.
+
+    ``ends``: the last ingest batch of each batch of the query, the one ``before`` the first comes first; it counts for
+    all rows that earlier ones read.
+    """
+
+    rows: TaskRows
+    ends: tuple[int, ...]
+    before: int
+    buckets: frozenset[int]
+
+    @classmethod
+    def of(
+        cls, rows: TaskRows, side: int, manifests: Sequence[BatchManifest], buckets: Iterable[int]
+    ) -> TakenRows:
+        """Return the rows of a side."""
+        ends = (manifests[0].spans[side][0], *(each.spans[side][1] for each in manifests))
+        return cls(rows, ends, manifests[0].number - 1, frozenset(buckets))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self.rows.schema.append(pa.field("taken", pa.int64()))
+
+    def batches(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some files."""
+        wanted = np.array(sorted(self.buckets))
+        for batch in self.rows.batches(paths):
+            own = batch.filter(pa.array(np.isin(batch.column("bucket").to_numpy(), wanted)))
+            # The first batch that reached as far as the row's ingest batch.
+            number = np.searchsorted(self.ends, own.column("batch").to_numpy(), "left") + self.before
+            columns = [*own.columns, pa.array(number.astype(np.int64))]
+            yield pa.record_batch(columns, self.schema.names)
+
+
+@dataclass(frozen=True)
+class RepairWork:
+    """The kernels of a repair's buckets: those that have logged rows are asked what these have missed.
+
+    ``work``: a bucket's number, its raw rows, and its logged ones -> its answers.
+    """
+
+    work: Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]
+
+    def __call__(self, buckets: Sequence[int]) -> Kernel:
+        """Return the kernel of any bucket."""
+        return self._answer
+
+    def _answer(self, bucket: int, rows: pa.Table) -> pa.Table | None:
+        is_logged = rows["what"].is_valid()
+        logged = rows.filter(is_logged)
+        if not logged.num_rows:
+            return None
+        return self.work((pa.scalar(bucket, pa.int32()),), rows.filter(pc.invert(is_logged)), logged)
