@@ -11,7 +11,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jobs import run_queries
 from lakehouse.declare.spark_settings import EngineSettings
@@ -23,7 +23,7 @@ from tests.benchmarks.stopwatch import jobs_since
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RUNNERS = ("local", "spark")
+RUNNERS: tuple[Literal["local", "spark"], ...] = ("local", "spark")
 SIZES, QUICK_SIZES = (1_000, 10_000), (1_000,)
 HELD, LARGE = 20_000, 2_000_000
 WARM_UP, BATCHES = 3, 5
