@@ -81,12 +81,13 @@ def print_table(
     are printed as they are, to be copied into a statement.
     """
     to_right = [_is_number([row[place] for row in rows]) for place in range(len(headers))]
+    names = [printable(name).replace("\n", "\\n") for name in headers]
     shown = str_of if verbatim else cell
     cells = [[shown(value, name) for name, value in zip(headers, row, strict=True)] for row in rows]
     width = terminal_width()
     if width is None:
         cells = [[text.replace("\n", "\\n") for text in row] for row in cells]
-    for place, table in enumerate(fitted(headers, cells, to_right, width)):
+    for place, table in enumerate(fitted(names, cells, to_right, width)):
         _print_plain(table, "" if place else printable(title), is_first=place == 0)
 
 

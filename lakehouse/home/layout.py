@@ -32,7 +32,7 @@
     control.json          the home's identity in a control store, if a database keeps its leases and these rows
     attempts/             how often the present batch of a stream has failed   jobs/ingest
     heartbeats/           the last heartbeat of each service, bridge and collector of this machine
-    service/              the lease of `tidemark serve`, and its Spark log
+    service/              the lease of `tidemark serve`, its Spark log, and long questions to `tidemark web`
     airflow/              Airflow's own home
     packages/             the project's code as an archive for a cluster's workers
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -15,6 +17,16 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 def keep_private() -> None:
     """Let what this process and its children make from now on be its owner's alone: called where a process begins."""
     os.umask(_OTHERS)
+
+
+@contextmanager
+def kept_private() -> Iterator[None]:
+    """Let what this process makes in this block, and what a process that it starts there ever makes, be its owner's."""
+    before = os.umask(_OTHERS)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def is_private(home: Path) -> bool:

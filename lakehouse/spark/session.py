@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.declare.problems import Permanent
 from lakehouse.declare.settings import Settings, SparkSettings
+from lakehouse.home.ownership import kept_private
 from lakehouse.home.store_access import spark_options
 from lakehouse.spark.archived_classes import archive_option
 from lakehouse.spark.cluster import (
@@ -204,7 +205,8 @@ def _start(settings: Settings) -> SparkSession:
     builder = SparkSession.Builder().appName("tidemark").master(own.master)
     for key, value in _options(settings).items():
         builder = builder.config(key, value)
-    with _words_to_log(), options_aside(own):
+    # Used as a library, this process has an umask of its own; the JVM's temporary folders have rows in them.
+    with _words_to_log(), options_aside(own), kept_private():
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     if not own.is_local:

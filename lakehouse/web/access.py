@@ -13,7 +13,6 @@ import asyncio
 import base64
 import binascii
 import hmac
-import json
 import logging
 import re
 import time
@@ -29,12 +28,12 @@ from starlette.types import Scope as Asgi
 
 from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.layout import Home
+from lakehouse.web.audit import Audit
 from lakehouse.web.binding import LOOPBACK
 from lakehouse.web.problems import Problem, response_of
 from lakehouse.web.tokens import LOCAL, Scope, Token, read_tokens, token_of
 
 log = logging.getLogger(__name__)
-audit = logging.getLogger("tidemark.audit")
 # A chart asks for some dozen.
 MOST_PARAMETERS = 500
 # What proxies add to a request that came from elsewhere.
@@ -60,6 +59,7 @@ class Access:
 
     def __init__(self, app: ASGIApp, layout: Home, own_token: str) -> None:
         self._app, self._own_token, self._layout = app, own_token.encode(), layout
+        self._audit = Audit(layout)
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -86,7 +86,7 @@ class Access:
         except Problem as problem:
             await response_of(problem)(scope, receive, secured)
         finally:
-            _log(scope, status, time.monotonic() - began)
+            self._audit.note(scope, status, time.monotonic() - began)
 
     async def _token(self, scope: Asgi, brought: str | None) -> Token | None:
         headers = Headers(scope=scope)
@@ -251,17 +251,3 @@ def check_all_streams(request: Request, scope: Scope = Scope.READ) -> None:
 def note(request: Request, asked: Mapping[str, str]) -> None:
     """Have the line of audit say what the body of a request asked, as it says what its address did."""
     request.scope["asked"] = dict(asked)
-
-
-def _log(scope: Asgi, status: int, seconds: float) -> None:
-    found: Token | None = scope.get("token")
-    asked = dict([*parse_qsl(scope["query_string"].decode("latin-1")), *scope.get("asked", {}).items()][:20])
-    line = {
-        "token": found.name if found else None,
-        "method": scope["method"],
-        "path": scope["path"][:500],
-        "asked": {name[:100]: "***" if name == "token" else value[:500] for name, value in asked.items()},
-        "status": status,
-        "ms": round(1000 * seconds, 1),
-    }
-    audit.info("%s", json.dumps(line))

@@ -95,7 +95,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.versions = Versions(app.state.layout)
     app.state.work = Work(options.at_once, options.waiting, options.limits.timeout_s)
     app.state.events = events.Events(app.state.layout, app.state.versions)
-    tasks = [asyncio.create_task(app.state.events.follow())]
+    following = app.state.events.follow(), app.state.events.watch_tokens()
+    tasks = [asyncio.create_task(each) for each in following]
     if options.alerts_url is not None:
         hooks = Webhooks(app.state.layout, app.state.versions, options.alerts_url, options.alerts_secret)
         tasks.append(asyncio.create_task(hooks.deliver()))

@@ -19,14 +19,15 @@ from starlette.responses import Response, StreamingResponse
 
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.versions import NotPublished, VersionGone
-from lakehouse.web.access import check_all_streams
+from lakehouse.web.access import check_all_streams, token
 from lakehouse.web.alarm_changes import Told, changes_after, newest_told, queries_with_alarms
 from lakehouse.web.problems import Problem
+from lakehouse.web.tokens import LOCAL, Token, read_tokens
 from lakehouse.web.versions import Versions
 
 logger = logging.getLogger(__name__)
 MOST_LISTENERS = 1_000
-_LOOK_S, _AGAIN_S, _KEEP_ALIVE_S = 0.25, 2.0, 15.0
+_LOOK_S, _AGAIN_S, _KEEP_ALIVE_S, _TOKENS_S = 0.25, 2.0, 15.0, 2.0
 # A listener that takes nothing for so many events is sent away; it comes back and asks.
 _QUEUE = 100
 # Most changes of alarms that are told of one version; the rest is in alarm_changes.
@@ -53,7 +54,8 @@ class Events:
 
     def __init__(self, layout: Home, versions: Versions) -> None:
         self._layout, self._versions = layout, versions
-        self._listeners: set[asyncio.Queue[Event | None]] = set()
+        # Each with the token that it listens by.
+        self._listeners: dict[asyncio.Queue[Event | None], Token] = {}
         # Per query the newest batch and repair whose changes of alarms were told.
         self._told: dict[str, Told] = {}
         self.version = 0
@@ -80,10 +82,31 @@ class Events:
     def _tell(self, event: Event) -> None:
         for listener in list(self._listeners):
             if listener.qsize() >= _QUEUE:
-                self._listeners.discard(listener)
-                listener.put_nowait(None)
+                self._send_away(listener)
             else:
                 listener.put_nowait(event)
+
+    def _send_away(self, listener: asyncio.Queue[Event | None]) -> None:
+        self._listeners.pop(listener, None)
+        listener.put_nowait(None)
+
+    async def watch_tokens(self) -> None:
+        """Send away whose token was revoked, until cancelled; one read of the tokens for all listeners."""
+        while True:
+            await asyncio.sleep(_TOKENS_S)
+            if not self._listeners:
+                continue
+            try:
+                known = {one.hash for one in await asyncio.to_thread(read_tokens, self._layout)} | {
+                    LOCAL.hash
+                }
+            except Exception:
+                # Nobody new is let in meanwhile, and those who were let in stay.
+                logger.exception("the tokens of listeners could not be read")
+                continue
+            for listener, by in list(self._listeners.items()):
+                if by.hash not in known:
+                    self._send_away(listener)
 
     def _of_version(self, version: int) -> list[Event]:
         with self._versions.reader(version) as reader:
@@ -98,10 +121,10 @@ class Events:
                 self._told[query] = newest_told(connection, query)
         return events
 
-    async def listen(self) -> AsyncIterator[bytes]:
-        """Yield events from now on, and a comment where there are none for a while."""
+    async def listen(self, token: Token) -> AsyncIterator[bytes]:
+        """Yield events from now on, and a comment where there are none for a while, as long as a token is good."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._listeners.add(queue)
+        self._listeners[queue] = token
         try:
             yield (
                 Event("version", self.version, {}).written()
@@ -118,7 +141,7 @@ class Events:
                     return
                 yield event.written()
         finally:
-            self._listeners.discard(queue)
+            self._listeners.pop(queue, None)
 
     @property
     def is_full(self) -> bool:
@@ -136,4 +159,4 @@ async def events(request: Request) -> Response:
     if source.is_full:
         raise Problem(503, "Busy", f"{MOST_LISTENERS} listen already", {"Retry-After": "60"})
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(source.listen(), headers=headers, media_type="text/event-stream")
+    return StreamingResponse(source.listen(token(request)), headers=headers, media_type="text/event-stream")

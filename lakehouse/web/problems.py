@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,8 +51,10 @@ def problem_of(error: Exception) -> Problem:
         return Problem(error.status_code, str(error.detail), str(error.detail), error.headers)
     if isinstance(error, RequestValidationError):
         return Problem(422, "Wrong parameter", _wrong(error))
-    logger.error("a request failed", exc_info=error)
-    return Problem(500, "Internal error", "this should not have happened; the server's log says more")
+    reference = secrets.token_hex(4)
+    logger.error("request %s failed", reference, exc_info=error)
+    said = f"this should not have happened; the server's log says more under {reference}"
+    return Problem(500, "Internal error", said)
 
 
 def _wrong(error: RequestValidationError) -> str:

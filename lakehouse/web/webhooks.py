@@ -2,8 +2,9 @@
 
 What has been delivered stands in the home's control store, so a server that starts again goes on where it was; a
 change whose delivery nobody confirmed is sent again. Receivers tell repeats by ``Tidemark-Id``, which is the same each
-time, and senders by ``Tidemark-Signature``: the HMAC-SHA-256 of the body under the secret. One process of a home
-delivers at a time, by a lease, and others find it done.
+time, and senders by ``Tidemark-Signature``: the HMAC-SHA-256, under the secret, of that identity, ``Tidemark-Time`` and
+the body, so nobody else can send an old post under another identity. One process of a home delivers at a time, by a
+lease, and others find it done.
 
 An alarm that the address refuses holds up its own later changes and no other alarm: it is set aside in the control
 store and posted again after pauses that grow. Where the address cannot be reached, or asks to be left alone, nothing is
@@ -20,9 +21,9 @@ import logging
 import time
 from collections.abc import Callable
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import Request
 
 from lakehouse.home.control.move_in import move_in
 from lakehouse.home.control.store import Store, store_of
@@ -30,6 +31,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.serving.file.versions import NotPublished, VersionGone
 from lakehouse.web.alarm_changes import NOTHING, Told, changes_after, newest_told, queries_with_alarms
+from lakehouse.web.posting import post
 from lakehouse.web.versions import Versions
 
 if TYPE_CHECKING:
@@ -57,13 +59,6 @@ _SET_ASIDE = (
 _TAKEN = "DELETE FROM tidemark_refused WHERE home = :home AND query = :query AND alarm = :alarm AND change = :change"
 # A query, and one of its alarms.
 Alarm = tuple[str, str]
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """Alarms go where the configuration says, and nowhere else."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
 
 
 class Webhooks:
@@ -170,11 +165,13 @@ class Webhooks:
         return True
 
     def _post(self, identity: str, body: bytes) -> None:
-        request = Request(self._url, body, self._headers(identity, body), method="POST")
-        with build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S):
-            pass
+        post(Request(self._url, body, self._headers(identity, body), method="POST"), TIMEOUT_S)
 
     def _headers(self, identity: str, body: bytes) -> dict[str, str]:
-        signature = hmac.new(self._secret, body, hashlib.sha256).hexdigest()
+        sent_at = str(int(time.time()))
+        signature = hmac.new(
+            self._secret, f"{identity}.{sent_at}.".encode() + body, hashlib.sha256
+        ).hexdigest()
         signed = {"Tidemark-Signature": f"sha256={signature}"} if self._secret else {}
-        return {"Content-Type": "application/json", "Tidemark-Id": identity, **signed}
+        told = {"Tidemark-Id": identity, "Tidemark-Time": sent_at}
+        return {"Content-Type": "application/json", **told, **signed}

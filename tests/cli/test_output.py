@@ -127,3 +127,9 @@ def test_problems_of_a_configuration_are_told_one_by_one_in_json(capsys: pytest.
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["problems"] == [{"key": "home", "found": "3", "expected": "a folder"}]
     assert error["message"].startswith("x.toml: 1 problem")
+
+
+def test_a_columns_name_obeys_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["a\x1b[2J", "b\nc"], [["1", "2"]])
+
+    assert "\x1b" not in capsys.readouterr().out

@@ -18,6 +18,7 @@ from lakehouse.cli.app import call
 from lakehouse.home.control import place
 from lakehouse.home.control.store import FILE
 from lakehouse.home.layout import Home
+from lakehouse.web import audit
 from lakehouse.web.app import LONGEST_BODY, create_app
 from lakehouse.web.tokens import (
     OWN_TOKEN,
@@ -329,7 +330,7 @@ def test_each_question_leaves_a_line_without_the_token(
         json.loads(record.getMessage()) for record in caplog.records if record.name == "tidemark.audit"
     ]
     assert line["token"] == "audited" and line["status"] == 200
-    assert line["asked"] == {"stream": "pair", "measure": "temp"}
+    assert line["asked"] == {"stream": "pair", "measure": "temp"} and line["parameters"] == 2
     assert token not in caplog.text
 
 
@@ -408,3 +409,26 @@ def test_a_body_without_end_is_refused_before_it_is_read(tokenless: Home, path: 
 
     assert found.status_code == 413
     assert taken <= LONGEST_BODY + 200_000
+
+
+def test_what_a_line_has_no_room_for_is_whole_in_a_file_under_its_digest(
+    guarded: TestClient, home: Home, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = _with(add_token(home, "hiding", [Scope.READ, Scope.SQL], None))
+    statement = "SELECT 42 -- " + "x" * 3_000 + " behind dummies"
+    asked = [*((f"a{number}", "") for number in range(30)), ("q", statement)]
+    file = home.service / "asked.jsonl"
+
+    with caplog.at_level(logging.INFO, "tidemark.audit"):
+        assert guarded.get("/latest/sql.json", params=asked, headers=token).status_code == 200
+        assert guarded.get("/latest/sql.json", params=asked).status_code == 401
+
+    first, second = [json.loads(record.getMessage()) for record in caplog.records]
+    (line,) = map(json.loads, file.read_text().splitlines())
+    assert line == {"digest": first["digest"], "asked": [list(one) for one in asked]}
+    assert (first["parameters"], second["digest"]) == (31, first["digest"])
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    monkeypatch.setattr(audit, "FILE_BYTES", 10_000)
+    for _ in range(10):
+        guarded.get("/latest/sql.json", params=asked, headers=token)
+    assert sum(path.stat().st_size for path in home.service.glob("asked.*")) < 30_000

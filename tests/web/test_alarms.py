@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -165,7 +166,9 @@ def test_each_change_is_posted_signed_and_again_until_it_is_confirmed(settings: 
 
     assert sorted(receiver.identities) == ["busy:a:0", "busy:b:0", "busy:c:0"]
     for headers, body in receiver.found:
-        signature = hmac.new(b"shared", body, hashlib.sha256).hexdigest()
+        signed = f"{headers['Tidemark-Id']}.{headers['Tidemark-Time']}.".encode() + body
+        signature = hmac.new(b"shared", signed, hashlib.sha256).hexdigest()
+        assert abs(int(headers["Tidemark-Time"]) - time.time()) < 60
         assert headers["Tidemark-Signature"] == f"sha256={signature}"
         assert json.loads(body)["query"] == "busy"
 

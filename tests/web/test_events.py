@@ -3,14 +3,16 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
 from lakehouse.serving.file.publish import publish
+from lakehouse.web.tokens import Scope, add_token, revoke_token
 from tests.serving.conftest import STREAMS
-from tests.web.conftest import published, served, wait_for
+from tests.web.conftest import bare, published, served, wait_for
 
 
 def _events(lines: Iterator[str]) -> Iterator[tuple[str, int]]:
@@ -61,3 +63,30 @@ def test_a_pointer_that_cannot_be_read_ends_no_events(
             found = next(_events(response.iter_lines()))
 
     assert found == ("version", 1)
+
+
+@pytest.mark.slow
+def test_a_listener_whose_token_is_revoked_is_sent_away_and_others_stay(tmp_path: Path) -> None:
+    home = published(tmp_path, "pair")
+    tokens = {name: add_token(home, name, [Scope.READ], None) for name in ("gone", "kept")}
+    ended = dict.fromkeys(tokens, False)
+    with served(home) as address:
+
+        def listen(name: str) -> None:
+            given = {"Authorization": f"Bearer {tokens[name]}"}
+            with (
+                suppress(httpx.TransportError),
+                httpx.stream("GET", f"{bare(address)}/events", headers=given) as found,
+            ):
+                for line in found.iter_lines():
+                    heard.add(name if line else "")
+                ended[name] = True
+
+        heard: set[str] = set()
+        for name in tokens:
+            threading.Thread(target=listen, args=(name,), daemon=True).start()
+        wait_for(lambda: heard >= set(tokens))
+        revoke_token(home, "gone")
+
+        wait_for(lambda: ended["gone"], 10)
+        assert not ended["kept"]

@@ -102,7 +102,7 @@ def test_records_are_chosen_by_one_facet_after_the_other(browser: webdriver.Chro
 
     assert complaints == []
     assert "Only reason clock, file /landing/b.csv, day 2026-01-02" in text
-    assert "tidemark requeue pair --reason clock" in text
+    assert "tidemark requeue 'pair' --reason 'clock'" in text
     assert len(lines) == 1 and "\\x1b[31m" in lines[0].text
     assert pictures == []
     assert "reason=clock" in url and "day=2026-01-02" in url

@@ -9,7 +9,9 @@ Cost: 0.1 s for the process; the statement's own time comes on top.
 from __future__ import annotations
 
 import json
+import logging
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +26,15 @@ from lakehouse.home.layout import Home
 from lakehouse.serving.file.brought import hold_brought
 from lakehouse.serving.file.versions import Hold, hold, store_of
 from lakehouse.serving.sandbox.limits import MEMORY_MB, TIMEOUT_S
+from lakehouse.serving.sandbox.together import TooMuchTogether, counted
 
 if TYPE_CHECKING:
     import duckdb
 
 _ROOT = Path(__file__).resolve().parents[3]
 _GRACE_S = 1.0
+_LOGGED = 10_000
+log = logging.getLogger(__name__)
 
 
 class SqlFailed(RuntimeError):
@@ -168,7 +173,10 @@ def run_sql(
         if started is not None:
             started(process.kill)
         try:
-            output, errors = process.communicate(json.dumps(request).encode(), timeout_s + _GRACE_S)
+            with counted(process):
+                output, errors = process.communicate(json.dumps(request).encode(), timeout_s + _GRACE_S)
+        except TooMuchTogether:
+            raise SqlFailed("stopped: all running statements together need too much memory") from None
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -205,10 +213,19 @@ def _result(output: bytes, errors: bytes, timeout_s: float) -> SqlResult:
         raise SqlFailed(_death(errors, timeout_s)) from None
     if "error" in answer:
         raise SqlFailed(answer["error"])
+    if "failed" in answer:
+        raise SqlFailed(f"DuckDB failed on this statement{_logged(answer['failed'])}")
     return SqlResult(**answer)
 
 
 def _death(errors: bytes, timeout_s: float) -> str:
-    last = errors.decode(errors="replace").strip().splitlines()[-1:]
-    said = f" ({last[0][:200]})" if last else ""
-    return f"stopped: the statement needs more memory or time than it may have ({timeout_s:g} s){said}"
+    said = errors.decode(errors="replace").strip()
+    stopped = f"stopped: the statement needs more memory or time than it may have ({timeout_s:g} s)"
+    return f"{stopped}{_logged(said)}" if said else stopped
+
+
+def _logged(said: str) -> str:
+    """Log what tells of this machine, and return where it is in the log, as the end of a sentence for anybody."""
+    reference = secrets.token_hex(4)
+    log.error("statement %s failed: %s", reference, said[-_LOGGED:])
+    return f"; the log says more under {reference}"

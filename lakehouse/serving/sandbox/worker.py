@@ -118,8 +118,12 @@ def answer_to(
         return {"error": f"stopped after {timeout_s:g} s: narrow the range or ask for less"}
     except duckdb.OutOfMemoryException as error:
         return {"error": f"stopped: the statement needs more memory than it may have: {error}"}
+    except (duckdb.InternalException, duckdb.FatalException, duckdb.IOException) as error:
+        # They tell where DuckDB and the home are, and addresses in memory.
+        return {"failed": str(error)}
     except (duckdb.Error, RuntimeError) as error:
-        return {"error": str(error)}
+        said = str(error)
+        return {"failed": said} if "Stack Trace:" in said else {"error": said}
     finally:
         timer.cancel()
         connection.close()

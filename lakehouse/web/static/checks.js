@@ -1,7 +1,7 @@
 // What was rejected, with its bytes; and what the rules said.
 
 import { encoded, get } from "./api.js";
-import { cell, copyable, h, number, table } from "./dom.js";
+import { cell, copyable, h, number, shell, table } from "./dom.js";
 
 // What rejected records can be counted and chosen by, and its word.
 const FACETS = { reason: "reason", source_file: "file", day: "day", batch: "batch" };
@@ -25,7 +25,7 @@ export async function quarantine(sheet, parameters, go) {
   const page = await get(`/quarantine/${encodeURIComponent(stream)}.json`, { ...chosen, limit: 100 });
   sheet.append(h("h2", {}, page.truncated ? "The newest 100 records" : "Records"), h("p", { class: "note" }, "As they came; what is no printable text is escaped. Those that were requeued since are here too."));
   const shown = table("Records", [["reason", (row) => row.reason], ["what was wrong", (row) => row.detail], ["record", (row) => h("code", {}, cell(row.record))], ["bytes", (row) => number(row.bytes), true], ["file", (row) => row.source_file], ["line", (row) => row.source_line, true]], page.rows);
-  sheet.append(shown, h("h2", {}, "After a fix"), copyable("CLI", `tidemark requeue ${stream}${chosen.reason ? ` --reason ${chosen.reason}` : ""}`));
+  sheet.append(shown, h("h2", {}, "After a fix"), copyable("CLI", `tidemark requeue ${shell(stream)}${chosen.reason ? ` --reason ${shell(chosen.reason)}` : ""}`));
 }
 
 // Open and closed records of a stream; null where the token does not see the state of the home.

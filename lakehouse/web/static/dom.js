@@ -61,6 +61,9 @@ export function table(caption, columns, rows) {
 export const facts = (pairs) =>
   h("dl", {}, pairs.filter(([, value]) => value !== null).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 
+// A text as a shell reads it as one word.
+export const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
 export function copyable(name, text) {
   const button = h("button", { type: "button", onclick: async () => {
     await navigator.clipboard.writeText(text);

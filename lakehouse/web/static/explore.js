@@ -1,7 +1,7 @@
 // A measure over time with its interval; zooming goes to finer levels, and the band narrows.
 
 import { encoded, get } from "./api.js";
-import { cell, copyable, facts, h, number, span, table, time } from "./dom.js";
+import { cell, copyable, facts, h, number, shell, span, table, time } from "./dom.js";
 import { PARTS, bySeries } from "./parts.js";
 
 const AGGREGATES = ["avg", "sum", "count", "min", "max", "increase"];
@@ -124,7 +124,6 @@ function completeness(at, question, found, later) {
 function copies(question, found, { key_names }) {
   const { agg, from_us, to_us } = found.question;
   const { stream, measure, where, by } = question;
-  const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const text = (value) => `'${String(value).replaceAll("'", "''")}'`;
   const pair = (one) => [one.slice(0, one.indexOf("=")), one.slice(one.indexOf("=") + 1)];
   const keys = where.length ? `, keys := MAP {${where.map(pair).map(([k, v]) => `${text(k)}: ${text(v)}`).join(", ")}}` : "";

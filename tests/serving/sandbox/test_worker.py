@@ -8,8 +8,11 @@ import subprocess
 import sys
 import uuid
 
+import duckdb
 import pytest
 
+from lakehouse.serving.sandbox import guard
+from lakehouse.serving.sandbox.sandbox import SqlFailed, _result
 from lakehouse.serving.sandbox.worker import answer_to, plain
 from tests.serving.conftest import Lakehouse
 
@@ -37,6 +40,31 @@ def test_an_error_is_an_answer(lakehouse: Lakehouse) -> None:
     found = answer_to(lakehouse.reader.hold.path, "SELECT * FROM nodez", 10, 5.0, threads=1)
 
     assert "nodez" in found["error"]
+
+
+@pytest.mark.parametrize("kind", [duckdb.InternalException, duckdb.FatalException, duckdb.IOException])
+def test_what_duckdb_says_of_itself_goes_to_the_log_alone(
+    lakehouse: Lakehouse,
+    kind: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fails(*_: object) -> None:
+        raise kind("INTERNAL Error: /opt/venv/duckdb.so(+0x1f) 0x7fab")
+
+    monkeypatch.setattr(guard, "check_statement", fails)
+    answer = answer_to(lakehouse.reader.hold.path, "SELECT 1", 10, 10)
+
+    for output, errors in (
+        (json.dumps(answer).encode(), b""),
+        (b"", b"Traceback\nDamagedFile: /srv/home/1.duckdb"),
+    ):
+        with pytest.raises(SqlFailed) as failed:
+            _result(output, errors, 10)
+        reference = str(failed.value).rpartition(" ")[2]
+        assert "/" not in str(failed.value) and "0x" not in str(failed.value)
+        assert reference in caplog.text
+    assert "0x7fab" in caplog.text and "/srv/home" in caplog.text
 
 
 def test_rows_are_cut_at_the_limit(lakehouse: Lakehouse) -> None:
