@@ -53,7 +53,7 @@ def test_what_duckdb_says_of_itself_goes_to_the_log_alone(
         raise kind("INTERNAL Error: /opt/venv/duckdb.so(+0x1f) 0x7fab")
 
     monkeypatch.setattr(guard, "check_statement", fails)
-    answer = answer_to(lakehouse.reader.hold.path, "SELECT 1", 10, 10)
+    answer = answer_to(lakehouse.reader.hold.path, "SELECT 1", 10, 10, threads=1)
 
     for output, errors in (
         (json.dumps(answer).encode(), b""),
