@@ -44,7 +44,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     with tables.lease(raw, wait), tables.lease(built, wait):
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))
-            figures.update(rollup.compact(layout, settings.stream(stream)))
+            figures.update(rollup.compact(spark, layout, settings.stream(stream)))
         figures["manifests_folded"] = ManifestStore(layout.manifests(stream)).fold(
             read_extent(layout, stream).batch
         )

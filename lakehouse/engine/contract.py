@@ -49,7 +49,8 @@ class Engine(Protocol):
     ) -> pa.Table:
         """Run a kernel once for each key among the rows that ``read`` yields of the items; return all that it returns.
 
-        ``key``: a column of whole numbers in ``rows_schema``, never null. The rows of a key come to its kernel in no
+        ``key``: a column of whole numbers in ``rows_schema``, never null: numbers of buckets, of which one table has
+        some hundred at most, as each is packed by itself. The rows of a key come to its kernel in no
         particular order, and the keys' results in none either. Cost: one Spark job with a shuffle, none without items;
         memory: the rows of one key for each core.
         """

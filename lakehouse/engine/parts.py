@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from lakehouse.home.open_tables import opened
 from lakehouse.home.table_commits import (
+    GROUP_ROWS,
     DataFile,
     add_columns,
     arrow_schema,
@@ -57,18 +58,20 @@ class TableSink:
     statistics: frozenset[str]
     partition: tuple[str, ...] = ()
 
-    def write(self, rows: pa.Table | Iterable[pa.Table], prefix: str = "") -> pa.Table:
+    def write(
+        self, rows: pa.Table | Iterable[pa.Table], prefix: str = "", group_rows: int = GROUP_ROWS
+    ) -> pa.Table:
         """Write rows to a part of a new name, or one for each value of partition columns; return their entries.
 
         Columns that the rows lack are null. ``rows`` may come piece by piece. Without rows there is no part. ``prefix``
-        begins the name of the part. Memory: a row group, or all rows where the table has partition columns.
+        begins the name of the part, whose row groups have about ``group_rows``. Memory: a row group, or all rows where
+        the table has partition columns.
         """
         pieces = [rows] if isinstance(rows, pa.Table) else rows
         if self.partition:
-            return pa.concat_tables(
-                [ENTRIES.empty_table(), *(self._written([own], *at) for own, at in self._split(pieces))]
-            )
-        return self._written(pieces, f"{prefix}{uuid.uuid4().hex}.parquet")
+            parts = (self._written([own], group_rows, *at) for own, at in self._split(pieces))
+            return pa.concat_tables([ENTRIES.empty_table(), *parts])
+        return self._written(pieces, group_rows, f"{prefix}{uuid.uuid4().hex}.parquet")
 
     def _split(self, pieces: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, tuple[str, ...]]]:
         """Yield the rows of each value of the partition columns, and where they go."""
@@ -80,7 +83,7 @@ class TableSink:
             named = (f"{name}={_in_path(value)}" for name, value in values.items())
             yield own.drop_columns(list(self.partition)), (folder, *named, "part.parquet")
 
-    def _written(self, pieces: Iterable[pa.Table], *at: str) -> pa.Table:
+    def _written(self, pieces: Iterable[pa.Table], group_rows: int, *at: str) -> pa.Table:
         filled = (piece for piece in pieces if piece.num_rows)
         first = next(filled, None)
         if first is None:
@@ -89,7 +92,7 @@ class TableSink:
         path = table.joinpath(*at)
         path.parent.mkdir(parents=True, exist_ok=True)
         columns = pa.schema([field for field in self.columns if field.name not in self.partition])
-        write_share(_chained(first, filled), path, columns)
+        write_share(_chained(first, filled), path, columns, group_rows)
         found = data_file(table, path, self.statistics)
         told = (json.dumps(dict(each)) for each in (found.statistics, found.partition))
         row = dict(zip(ENTRIES.names, (str(path), found.rows, found.size, *told), strict=True))

@@ -1,7 +1,7 @@
 """Kernels as Spark jobs, one for each call: DataFrames and Arrow functions only, so that any kind of session runs them.
 
 map       numbers of items --> mapInArrow(kernel) --> entries and figures
-by_key    numbers of items --> mapInArrow(read) --> rows by key --> applyInArrow(kernel) --> entries and figures
+by_key    numbers of items --> mapInArrow(read) --> rows, packed by key --> applyInArrow(kernel) --> the same
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakehouse.engine.faults import received
-from lakehouse.engine.tasks import ERROR, OverItems, OverKeys, with_error
+from lakehouse.engine.tasks import ERROR, KEY, PACKED, OverItems, OverKeys, Packing, as_bytes, with_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,19 +61,14 @@ class SparkEngine:
         """Run a kernel once for each key, in one job with a shuffle."""
         if not items.num_rows:
             return schema.empty_table()
-        rows = self._over(items, read, rows_schema, step, key)
+        rows = self._over(items, Packing(read, rows_schema, key), PACKED, step)
         task = OverKeys(kernel, schema, step)
-        found = rows.groupBy(key).applyInArrow(lambda key, rows: task(key, rows), _spark_schema(schema))
+        found = rows.groupBy(KEY).applyInArrow(lambda key, rows: task(key, rows), _spark_schema(schema))
         return self._collected(found, schema, step)
 
-    def _over(
-        self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str, key: str | None = None
-    ) -> DataFrame:
+    def _over(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> DataFrame:
         # Items go with the function, not as rows: Spark puts rows that come from Arrow into one partition.
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, items.schema) as stream:
-            stream.write_table(items)
-        task = OverItems(sink.getvalue().to_pybytes(), kernel, schema, step, key)
+        task = OverItems(as_bytes(items), kernel, schema, step)
         tasks = min(items.num_rows, _TASKS_A_CORE * self.cores)
         numbers = self._session.range(0, items.num_rows, 1, tasks)
         return numbers.mapInArrow(lambda batches: task(batches), _spark_schema(schema))

@@ -2,6 +2,10 @@
 
 An error of a kernel is a result, in a column of its own: the driver raises it as it was, and Spark runs nothing again
 that would fail again.
+
+Rows that are to meet by key are packed: all rows of a key that a reader yields at once are one value of bytes. Spark
+would otherwise take each table apart into rows, sort these, and make tables of them again, which takes most of the
+time of a job with many columns.
 """
 
 from __future__ import annotations
@@ -11,31 +15,36 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from lakehouse.engine.faults import noted, sent
 
 if TYPE_CHECKING:
-    from lakehouse.engine.contract import Kernel, KeyedKernel
+    from lakehouse.engine.contract import Item, Kernel, KeyedKernel
 
 # No column of a stream has "__" in its name.
 ERROR = "kernel__error"
+KEY = "key"
+PACKED = pa.schema({KEY: pa.int64(), "rows": pa.binary()})
+# A value of bytes is of about so many at most, before it is compressed.
+_PACK_BYTES = 32 * 1024 * 1024
+_WRITTEN = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True)
 class OverItems:
-    """A kernel over the items whose numbers reach a task; ``key``: a column that errors need a number in."""
+    """A kernel over the items whose numbers reach a task."""
 
     items: bytes
     kernel: Kernel
     schema: pa.Schema
     step: str
-    key: str | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the kernel yields of each item, or its error."""
         _one_core()
-        items = pa.ipc.open_stream(self.items).read_all()
+        items = from_bytes(self.items)
         for batch in batches:
             for item in items.take(batch.column(0)).to_pylist():
                 yield from self._of(item)
@@ -45,7 +54,47 @@ class OverItems:
             for each in self.kernel(item):
                 yield from with_error(each.cast(self.schema)).to_batches()
         except Exception as error:
-            yield from _failed(noted(error, self.step, item), self.schema, self.key).to_batches()
+            yield from _failed(noted(error, self.step, item), self.schema).to_batches()
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A kernel that packs what ``read`` yields by key."""
+
+    read: Kernel
+    schema: pa.Schema
+    key: str
+
+    def __call__(self, item: Item) -> Iterator[pa.Table]:
+        """Yield a key and its rows as bytes, for each key among rows that come at once."""
+        for rows in self.read(item):
+            yield self._packed(rows.cast(self.schema))
+
+    def _packed(self, rows: pa.Table) -> pa.Table:
+        keys = rows[self.key].to_numpy()
+        order = np.argsort(keys, kind="stable")
+        numbers, firsts = np.unique(keys[order], return_index=True)
+        most = max(1, rows.num_rows * _PACK_BYTES // max(rows.nbytes, 1))
+        found: list[tuple[int, bytes]] = []
+        for number, first, end in zip(numbers.tolist(), firsts, [*firsts[1:], len(order)], strict=False):
+            for low in range(first, end, most):
+                own = rows.take(pa.array(order[low : min(low + most, end)]))
+                found.append((number, as_bytes(own, _WRITTEN)))
+        return pa.table({KEY: [key for key, _ in found], "rows": [packed for _, packed in found]}, PACKED)
+
+
+def as_bytes(rows: pa.Table, options: pa.ipc.IpcWriteOptions | None = None) -> bytes:
+    """Return rows as bytes, which ``from_bytes`` reads."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
+        stream.write_table(rows)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def from_bytes(content: Any) -> pa.Table:
+    """Return rows that ``as_bytes`` made bytes of."""
+    return pa.ipc.open_stream(content).read_all()
 
 
 @dataclass(frozen=True)
@@ -64,9 +113,10 @@ class OverKeys:
             return _with(errors.slice(0, 1), self.schema)
         number = int(key[0].as_py())
         try:
-            return with_error(self.kernel(number, rows.drop_columns(ERROR)).cast(self.schema))
+            whole = pa.concat_tables([from_bytes(packed.as_buffer()) for packed in rows["rows"]])
+            return with_error(self.kernel(number, whole).cast(self.schema))
         except Exception as error:
-            return _failed(noted(error, self.step, number), self.schema, None)
+            return _failed(noted(error, self.step, number), self.schema)
 
 
 def with_error(rows: pa.Table) -> pa.Table:
@@ -74,17 +124,13 @@ def with_error(rows: pa.Table) -> pa.Table:
     return rows.append_column(pa.field(ERROR, pa.binary()), pa.nulls(rows.num_rows, pa.binary()))
 
 
-def _failed(error: Exception, schema: pa.Schema, key: str | None) -> pa.Table:
-    return _with(pa.array([sent(error)], pa.binary()), schema, key)
+def _failed(error: Exception, schema: pa.Schema) -> pa.Table:
+    return _with(pa.array([sent(error)], pa.binary()), schema)
 
 
-def _with(errors: Any, schema: pa.Schema, key: str | None = None) -> pa.Table:
+def _with(errors: Any, schema: pa.Schema) -> pa.Table:
     """Return one row that is an error."""
-    columns = {
-        field.name: pa.array([0], field.type) if field.name == key else pa.nulls(1, field.type)
-        for field in schema
-    }
-    return pa.table({**columns, ERROR: errors})
+    return pa.table({**{field.name: pa.nulls(1, field.type) for field in schema}, ERROR: errors})
 
 
 @cache

@@ -41,7 +41,7 @@ MOST_TRIES = 100
 _FIRST_COLUMNS = 32
 # Encoding is most of what it takes to write a file, and one core does it.
 _ROWS_A_FILE = 250_000
-_GROUP_ROWS, _PART_ROWS = 500_000, 125_000
+GROUP_ROWS, _PART_ROWS = 500_000, 125_000
 # Delta cuts longer texts in its statistics; here they have no statistics.
 _TEXT = 32
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -251,7 +251,9 @@ def write_parts(known: DeltaTable, table: Path, rows: Parts) -> list[DataFile]:
     return data_files(known, table, folder)
 
 
-def write_share(parts: Iterable[pa.Table], path: Path, columns: pa.Schema) -> None:
+def write_share(
+    parts: Iterable[pa.Table], path: Path, columns: pa.Schema, group_rows: int = GROUP_ROWS
+) -> None:
     """Write parts to one file, as many as have enough rows to a row group."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -261,8 +263,8 @@ def write_share(parts: Iterable[pa.Table], path: Path, columns: pa.Schema) -> No
         for part in parts:
             held.append(fitted(part, columns))
             waiting += part.num_rows
-            if waiting >= _GROUP_ROWS:
-                writer.write_table(pa.concat_tables(held))
+            if waiting >= group_rows:
+                writer.write_table(pa.concat_tables(held), group_rows)
                 held, waiting = [], 0
         if waiting:
             writer.write_table(pa.concat_tables(held))

@@ -1,40 +1,41 @@
-"""Partial nodes of a rollup table folded into the parts that they touch, in Arrow, in one commit.
+"""Partial nodes of a rollup table folded into the parts that they touch, by kernels, in one commit.
 
-    fresh files --> loose nodes by part, on disk --> part by part: its file and its loose nodes as one row per node
-                                                `--> parts that few have come for: their loose nodes wait as the rest
+    map       files of fresh and waiting nodes --> how many come for each part, and a sample of their times
+    by_key    the same files --> nodes by part --> a part's file and its loose nodes as one row per node
+                                           `--> parts that few have come for: their loose nodes wait as the rest
 
-Cost: the loose nodes, and the parts that are written anew; what stays is not read. Memory: one part for each thread.
-Every part must hold as many rows in each grouping as came in, or nothing is committed.
+Cost: the loose nodes, and the parts that are written anew; what stays is not read. Memory of a task: one part, or
+loose nodes of parts that wait. Every part must hold as many rows in each grouping as came in, or nothing is committed.
+Where there are counters, nodes are joined from their children, so that each level waits for the finer one.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import uuid
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from lakehouse.declare.problems import Permanent
+from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
 from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.table_commits import arrow_schema, commit, data_files, open_table
-from lakehouse.home.table_files import dataset, sink, write
-from lakehouse.home.tables_place import in_home
+from lakehouse.home.table_commits import open_table
+from lakehouse.home.table_files import dataset
+from lakehouse.home.table_reads import pieces_of
+from lakehouse.home.tables_place import place_at
 from lakehouse.streams.fold_plan import (
     FOLDED,
     REST,
     NodeFile,
     Part,
+    Survey,
     TableFiles,
     place,
     survey_of,
@@ -44,188 +45,220 @@ from lakehouse.streams.fold_plan import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from lakehouse.engine import Engine, Item
     from lakehouse.streams.nodes import NodeFolder
 
     Int64s = npt.NDArray[np.int64]
 
 _ROW_GROUP = 65_536
-_SCRATCH = "_folding"
+_PIECE = 200_000
+# Loose nodes of parts that wait go to a file of about so many.
+_REST_NODES = 500_000
+_MARKS = -1
+# No column of a stream has "__" in its name.
+_NUMBER = pa.field("kernel__part", pa.int32())
+# Entries, with the number of their part.
+_WRITTEN = ENTRIES.append(_NUMBER)
+_SURVEYED = pa.schema({"part": pa.int64(), "count": pa.int64(), "starts": pa.list_(pa.int64())})
 
 
 class FoldUnbalanced(Permanent, RuntimeError):
     """A fold would have lost or added rows; nothing was committed."""
 
 
-def fold(table: Path, folder: NodeFolder, horizons: Sequence[int]) -> dict[str, int]:
+def fold(
+    engine: Engine, table: Path, folder: NodeFolder, horizons: Sequence[int], step: str = "fold nodes"
+) -> dict[str, int]:
     """Fold what is fresh in a rollup table, where enough is, and drop parts that no level keeps.
 
-    Whoever calls holds the table's lease. Returns rows before and after, and how many parts were written anew.
+    Whoever calls holds the table's lease. Returns rows before and after, and how many parts were written anew. Cost: a
+    Spark job and one with a shuffle, of which there is one a level where there are counters.
     """
-    known = open_table(table)
-    files = table_files(pa.table(known.get_add_actions(flatten=True)), horizons)
+    files = table_files(pa.table(open_table(table).get_add_actions(flatten=True)), horizons)
     if not (files.gone or files.is_due):
         return {"rows_before": files.rows, "rows_after": files.rows, "parts_folded": 0}
-    run = Fold(table, arrow_schema(known), folder, horizons, files)
-    shutil.rmtree(run.scratch, ignore_errors=True)
-    removed = list(files.gone)
+    written, removed = _WRITTEN.empty_table(), list(files.gone)
     if files.is_due:
-        removed += run.write()
+        written, replaced = _written(engine, table, folder, horizons, files, step)
+        removed += replaced
     crash_point("maintain.fold-written")
-    added = [file for path in run.folders for file in data_files(known, table, path)]
-    commit(known, table, added, [file.path for file in removed], is_change=False)
-    shutil.rmtree(run.scratch, ignore_errors=True)
-    after = files.rows - sum(file.rows for file in removed) + sum(file.rows for file in added) - run.counts
-    return {"rows_before": files.rows, "rows_after": after, "parts_folded": run.parts_written}
+    entries = written.drop_columns([_NUMBER.name])
+    commit_entries(table, entries, removed=[file.path for file in removed], is_change=False)
+    # Counts by level are no rows of the table for people; the marker counts as one.
+    marks = sum(row["rows"] - 1 for row in written.to_pylist() if row[_NUMBER.name] == _MARKS)
+    after = files.rows - sum(file.rows for file in removed) + sum(written["rows"].to_pylist()) - marks
+    parts = sum(row[_NUMBER.name] != _MARKS and not _is_rest(row) for row in written.to_pylist())
+    return {"rows_before": files.rows, "rows_after": after, "parts_folded": parts}
 
 
-@dataclass
-class Fold:
-    """One fold of a table: it writes files, and tells which ones they take the place of."""
+def _is_rest(entry: Mapping[str, Any]) -> bool:
+    return str(entry["path"]).rpartition("/")[2].startswith(REST)
 
-    table: Path
-    schema: pa.Schema
+
+def _written(
+    engine: Engine,
+    table: Path,
+    folder: NodeFolder,
+    horizons: Sequence[int],
+    files: TableFiles,
+    step: str,
+) -> tuple[pa.Table, list[NodeFile]]:
+    """Write the parts anew that are worth it, the rest, and the marks; return entries and the files they replace."""
+    loose = file_items(table / file.path for file in files.loose)
+    parts, is_worthy = _surveyed(engine, loose, folder, horizons, files, step)
+    folding = Folding(folder, horizons, sink_of(table), parts, is_worthy)
+    replaced = {
+        part.file.path: part.file
+        for part, chosen in zip(parts, is_worthy, strict=True)
+        if chosen and part.file
+    }
+    kept = [
+        (file.levels[0], str((table / file.path).absolute()), *file.starts)
+        for file in files.parts
+        if file.path not in replaced
+    ]
+    found = []
+    for levels in _rounds(folder, horizons):
+        own = replace(folding, levels=levels, current=tuple(kept))
+        rows_schema = folding.sink.columns.append(_NUMBER)
+        folded = engine.by_key(
+            *(loose, partial(_by_part, folding=own), rows_schema, _NUMBER.name),
+            *(partial(_fold_part, folding=own), _WRITTEN, step),
+        )
+        done = set(folded[_NUMBER.name].to_pylist())
+        left = pa.table({_NUMBER.name: [number for number in own.replacing if number not in done]})
+        rest = engine.map(left, partial(_fold_alone, folding=own), _WRITTEN, f"{step}: pieces of cut parts")
+        found += [folded, rest]
+        kept += [_current(row) for each in (folded, rest) for row in each.to_pylist() if row[_NUMBER.name] >= 0]
+    return pa.concat_tables(found), [*replaced.values(), *files.loose]
+
+
+def _rounds(folder: NodeFolder, horizons: Sequence[int]) -> list[frozenset[int]]:
+    """Return the levels that are folded at a time; what is no node goes with the finest."""
+    levels = range(1, len(horizons) + 1)
+    return [frozenset({level}) for level in levels] if folder.stream.counters else [frozenset(levels)]
+
+
+def _current(entry: Mapping[str, Any]) -> tuple[int, str, int, int]:
+    """Return what a part that was written holds: level, path, first and last start."""
+    ends = json.loads(entry["statistics"])
+    low, high = (ends[end].get("start_us", 0) for end in ("minValues", "maxValues"))
+    return ends["maxValues"]["level"], entry["path"], low, high
+
+
+def _surveyed(
+    engine: Engine,
+    loose: pa.Table,
+    folder: NodeFolder,
+    horizons: Sequence[int],
+    files: TableFiles,
+    step: str,
+) -> tuple[tuple[Part, ...], tuple[bool, ...]]:
+    survey = survey_of(files, horizons)
+    counted = engine.map(loose, partial(_count, survey=survey), _SURVEYED, f"{step}: count those that came")
+    for row in counted.to_pylist():
+        survey.add(row["part"], row["count"], np.array(row["starts"], np.int64))
+    found = [
+        (part, is_worthy)
+        for number, is_worthy in enumerate(survey.worthy(bool(folder.stream.counters)))
+        for part in (survey.cut(number) if is_worthy else [survey.parts[number]])
+    ]
+    return tuple(part for part, _ in found), tuple(is_worthy for _, is_worthy in found)
+
+
+def _count(item: Item, survey: Survey) -> Iterator[pa.Table]:
+    """Yield how many nodes of a file come for each part, and a sample of their starts."""
+    columns = pa.schema({"level": pa.int32(), "start_us": pa.int64()})
+    for nodes in pieces_of(place_at(item["path"]), columns, _PIECE):
+        levels, starts = _places(nodes)
+        found = place(survey.parts, survey.horizons, levels, starts)
+        counts = np.bincount(found[found >= 0], minlength=len(survey.parts))
+        sampled, of_sample = found[:: survey.step], starts[:: survey.step]
+        numbers = np.flatnonzero(counts)
+        samples = [of_sample[sampled == number] for number in numbers]
+        yield pa.table({"part": numbers, "count": counts[numbers], "starts": samples}, _SURVEYED)
+
+
+@dataclass(frozen=True)
+class Folding:
+    """A fold of some levels of a table: the parts that it is cut into, and which of them are written anew.
+
+    ``current``: level, file, first and last start of the parts that stand, for the counters of the level above.
+    """
+
     folder: NodeFolder
     horizons: Sequence[int]
-    files: TableFiles
-    counts: int = 0
-    parts_written: int = 0
-    folders: list[Path] = field(default_factory=list)
-    # What each level is made of by now, for the counters of the level above.
-    current: dict[int, list[tuple[Path, int, int]]] = field(default_factory=dict)
-
-    @property
-    def scratch(self) -> Path:
-        """Where loose nodes are sorted by part; of one that was killed, the next fold deletes it."""
-        return in_home(self.table) / _SCRATCH
+    sink: TableSink
+    parts: tuple[Part, ...]
+    is_worthy: tuple[bool, ...]
+    levels: frozenset[int] = frozenset()
+    current: tuple[tuple[int, str, int, int], ...] = ()
 
     @property
     def by(self) -> list[str]:
         """The columns that name a node."""
         return ["level", "start_us", "grouping", *self.folder.stream.grouping_keys]
 
-    def write(self) -> list[NodeFile]:
-        """Write the parts anew that are worth it, the rest, and the marks; return the files that they replace."""
-        parts, worthy = self._surveyed()
-        self.folders = [self.table / f"{name}{uuid.uuid4().hex}" for name in (FOLDED, REST)]
-        for path in (*self.folders, self.scratch):
-            path.mkdir(parents=True)
-        self._sort_out(parts)
-        chosen = [number for number in range(len(parts)) if worthy[number]]
-        replaced = {part.file.path: part.file for n in chosen if (part := parts[n]).file is not None}
-        for file in self.files.parts:
-            if file.path not in replaced:
-                self.current.setdefault(file.levels[0], []).append((self.table / file.path, *file.starts))
-        self._fold_parts(parts, chosen)
-        self._write_rest([number for number in range(len(parts)) if not worthy[number]])
-        return [*replaced.values(), *self.files.loose]
-
-    def _surveyed(self) -> tuple[list[Part], list[bool]]:
-        survey = survey_of(self.files, self.horizons)
-        for batch in self._loose(["level", "start_us"]):
-            survey.add(*_places(batch))
-        found = [
-            (part, is_worthy)
-            for number, is_worthy in enumerate(survey.worthy(bool(self.folder.stream.counters)))
-            for part in (survey.cut(number) if is_worthy else [survey.parts[number]])
+    @property
+    def replacing(self) -> list[int]:
+        """The parts of these levels that are to be written in the place of files."""
+        return [
+            number
+            for number, (part, is_worthy) in enumerate(zip(self.parts, self.is_worthy, strict=True))
+            if is_worthy and part.file is not None and part.level in self.levels
         ]
-        return [part for part, _ in found], [is_worthy for _, is_worthy in found]
 
-    def _loose(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        files = dataset([self.table / file.path for file in self.files.loose], self.schema)
-        yield from files.to_batches(columns=list(columns))
+    def numbers_of(self, nodes: pa.Table) -> Int64s:
+        """Return which part each row goes to; below the marks' number those that no level keeps.
 
-    def _sort_out(self, parts: Sequence[Part]) -> None:
-        """Write loose nodes to a file for each part, and what is no node to the file of marks."""
-        marks: list[pa.RecordBatch] = []
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
-        with ExitStack() as opened:
-            writers: dict[int, pa.RecordBatchFileWriter] = {}
-            for batch in self._loose(self.schema.names):
-                marks.append(batch.filter(pc.less_equal(batch["level"], 0)))
-                found = place(parts, self.horizons, *_places(batch))
-                order = np.argsort(found, kind="stable")
-                numbers, firsts = np.unique(found[order], return_index=True)
-                ends = [*firsts[1:], len(order)]
-                for number, first, end in zip(numbers.tolist(), firsts, ends, strict=True):
-                    if number < 0:
-                        continue
-                    if number not in writers:
-                        writer = pa.ipc.new_file(self._scratch_of(number), self.schema, options=options)
-                        writers[number] = opened.enter_context(writer)
-                    writers[number].write(batch.take(pa.array(order[first:end])))
-        self._write_marks(pa.Table.from_batches(marks, self.schema))
+        Rows of parts that wait go to numbers behind those of the parts.
+        """
+        levels, starts = _places(nodes)
+        found = place(self.parts, self.horizons, levels, starts)
+        is_part, waits = found >= 0, ~np.array(self.is_worthy, np.bool_)
+        shares = 1 + sum(part.rows for part in self.parts) // (len(self.parts) * _REST_NODES)
+        is_waiting = is_part & waits[np.where(is_part, found, 0)]
+        numbers = np.where(is_waiting, len(self.parts) + found % shares, np.where(is_part, found, _MARKS - 1))
+        numbers[levels <= 0] = _MARKS
+        least = _MARKS if 1 in self.levels else 0
+        return np.where(np.isin(np.maximum(levels, 1), list(self.levels)) & (numbers >= least), numbers, -2)
 
-    def _scratch_of(self, number: int) -> str:
-        return str(self.scratch / f"{number}.arrow")
-
-    def _waiting(self, number: int) -> pa.Table:
-        """Return the loose nodes of a part."""
-        path = self._scratch_of(number)
-        if not os.path.exists(path):
-            return self.schema.empty_table()
-        with pa.memory_map(path) as source:
-            return pa.ipc.open_file(source).read_all()
-
-    def _write_marks(self, marks: pa.Table) -> None:
-        """Write one marker, and one count of the rows that entered at each level."""
-        marker = marks.filter(pc.equal(marks["level"], 0))
-        marker = marker.group_by(["level", "grouping"], use_threads=False).aggregate(
-            [("start_us", "max"), ("batch", "max"), ("rows", "sum")]
-        )
-        counts = marks.filter(pc.less(marks["level"], 0)).group_by(["level", "grouping", "start_us"])
-        entered = counts.aggregate([("batch", "max"), ("rows", "sum")])
-        self.counts = entered.num_rows
-        names = {"start_us_max": "start_us", "batch_max": "batch", "rows_sum": "rows"}
-        frames = [
-            self._fitted(each.rename_columns([names.get(name, name) for name in each.column_names]))
-            for each in (marker, entered)
-        ]
-        write(pa.concat_tables(frames), self.folders[0] / "marks.parquet")
-
-    def _fitted(self, rows: pa.Table) -> pa.Table:
-        """Return rows with the table's columns: those that they lack are null."""
-        columns = [
-            rows[one.name].cast(one.type)
-            if one.name in rows.column_names
-            else pa.nulls(rows.num_rows, one.type)
-            for one in self.schema
-        ]
-        return pa.table(columns, self.schema)
-
-    def _fold_parts(self, parts: Sequence[Part], chosen: Sequence[int]) -> None:
-        """Fold parts, a few at a time; those of one level after those of the finer where counters are joined."""
-        levels = [
-            [n for n in chosen if parts[n].level == level] for level in range(1, len(self.horizons) + 1)
-        ]
-        rounds = levels if self.folder.stream.counters else [list(chosen)]
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            for numbers in rounds:
-                for part, written in pool.map(lambda number: self._fold_part(number, parts[number]), numbers):
-                    if written is not None:
-                        self.current.setdefault(part.level, []).append(written)
-                        self.parts_written += 1
-
-    def _fold_part(self, number: int, part: Part) -> tuple[Part, tuple[Path, int, int] | None]:
-        loose = self._waiting(number)
-        both = pa.concat_tables([loose, self._folded(part)])
-        if not both.num_rows:
-            return part, None
+    def folded(self, number: int, loose: pa.Table) -> pa.Table:
+        """Write a part with the loose nodes that came for it; return its entry."""
+        part = self.parts[number]
+        both = pa.concat_tables([loose, self._standing(part)])
         nodes = self.folder.combined(both, self.by)
         _require_balance(both, nodes)
         if self.folder.stream.counters and part.level > 1:
             nodes = self._from_children(nodes, loose, part.level)
         nodes = nodes.sort_by([("start_us", "ascending"), ("grouping", "ascending")])
-        path = self.folders[0] / f"part-{number:05d}.parquet"
-        write(self._fitted(nodes), path, row_group_size=_ROW_GROUP)
-        low, high = nodes["start_us"][0].as_py(), nodes["start_us"][-1].as_py()
-        return part, (path, low, high)
+        return self.sink.write(nodes, FOLDED, _ROW_GROUP)
 
-    def _folded(self, part: Part) -> pa.Table:
+    def waiting(self, loose: pa.Table) -> pa.Table:
+        """Write loose nodes of parts that stay as they are, combined; return the entry."""
+        nodes = self.folder.combined(loose, self.by)
+        _require_balance(loose, nodes)
+        return self.sink.write(nodes, REST)
+
+    def marked(self, marks: pa.Table) -> pa.Table:
+        """Write one marker, and one count of the rows that entered at each level; return the entry."""
+        marker = marks.filter(pc.equal(marks["level"], 0)).group_by(["level", "grouping"], use_threads=False)
+        marker = marker.aggregate([("start_us", "max"), ("batch", "max"), ("rows", "sum")])
+        counts = marks.filter(pc.less(marks["level"], 0)).group_by(["level", "grouping", "start_us"])
+        entered = counts.aggregate([("batch", "max"), ("rows", "sum")])
+        names = {"start_us_max": "start_us", "batch_max": "batch", "rows_sum": "rows"}
+        frames = [
+            each.rename_columns([names.get(name, name) for name in each.column_names])
+            for each in (marker, entered)
+        ]
+        return self.sink.write(frames, FOLDED)
+
+    def _standing(self, part: Part) -> pa.Table:
         """Return the nodes of a part that were folded before, and are kept."""
         if part.file is None:
-            return self.schema.empty_table()
+            return self.sink.columns.empty_table()
         low, start = max(part.low, self.horizons[part.level - 1]), ds.field("start_us")
-        file = dataset([self.table / part.file.path], self.schema)
+        file = dataset([place_at(self.sink.table) / part.file.path], self.sink.columns)
         return file.to_table(filter=(start >= low) & (start < part.high), use_threads=False)
 
     def _from_children(self, nodes: pa.Table, loose: pa.Table, level: int) -> pa.Table:
@@ -234,42 +267,53 @@ class Fold:
         touched = np.unique(loose["start_us"].to_numpy())
         carried = [
             self.folder.carried(self._children(path, touched, level), level, self.by)
-            for path, low, high in self.current.get(level - 1, ())
-            if np.searchsorted(touched, low - width, side="right")
+            for of, path, low, high in self.current
+            if of == level - 1
+            and np.searchsorted(touched, low - width, side="right")
             < np.searchsorted(touched, high, side="right")
         ]
         if not carried:
             return nodes
         return self.folder.joined(nodes, self.folder.combined(pa.concat_tables(carried), self.by), self.by)
 
-    def _children(self, path: Path, touched: Int64s, level: int) -> pa.Table:
+    def _children(self, path: str, touched: Int64s, level: int) -> pa.Table:
         """Return the kept nodes of a file of the finer level whose parents are touched."""
         width, kept = self.folder.stream.levels[level - 1].width_us, self.horizons[level - 2]
-        rows = dataset([path], self.schema).to_table(use_threads=False)
+        rows = dataset([place_at(path)], self.sink.columns).to_table(use_threads=False)
         starts = rows["start_us"].to_numpy()
         return rows.filter(pa.array(np.isin(starts - starts % width, touched) & (starts >= kept)))
 
-    def _write_rest(self, numbers: Sequence[int]) -> None:
-        """Write the loose nodes of parts that stay as they are, those of each part combined."""
-        with ExitStack() as opened:
-            writer: pq.ParquetWriter | None = None
-            for number in numbers:
-                loose = self._waiting(number)
-                if not loose.num_rows:
-                    continue
-                if writer is None:
-                    path = self.folders[1] / "rest.parquet"
-                    file = opened.enter_context(sink(path))
-                    writer = opened.enter_context(pq.ParquetWriter(file, self.schema))
-                nodes = self.folder.combined(loose, self.by)
-                _require_balance(loose, nodes)
-                writer.write_table(self._fitted(nodes))
+
+def _by_part(item: Item, folding: Folding) -> Iterator[pa.Table]:
+    for nodes in pieces_of(place_at(item["path"]), folding.sink.columns, _PIECE):
+        numbers = folding.numbers_of(nodes)
+        is_own = numbers >= _MARKS
+        own = nodes if is_own.all() else nodes.filter(pa.array(is_own))
+        yield own.append_column(_NUMBER, pa.array(numbers[is_own].astype(np.int32)))
 
 
-def _places(batch: pa.RecordBatch) -> tuple[Int64s, Int64s]:
+def _fold_part(number: int, nodes: pa.Table, folding: Folding) -> pa.Table:
+    nodes = nodes.drop_columns([_NUMBER.name])
+    if number == _MARKS:
+        return _numbered(folding.marked(nodes), number)
+    is_part = number < len(folding.parts)
+    return _numbered(folding.folded(number, nodes) if is_part else folding.waiting(nodes), number)
+
+
+def _fold_alone(item: Item, folding: Folding) -> Iterator[pa.Table]:
+    """Yield the entry of a piece of a cut part for which no node has come."""
+    number = item[_NUMBER.name]
+    yield _numbered(folding.folded(number, folding.sink.columns.empty_table()), number)
+
+
+def _numbered(entries: pa.Table, number: int) -> pa.Table:
+    return entries.append_column(_NUMBER, pa.array([number] * entries.num_rows, _NUMBER.type))
+
+
+def _places(nodes: pa.Table) -> tuple[Int64s, Int64s]:
     # A marker of a table without a time has no start.
-    starts = pc.fill_null(batch["start_us"], 0)
-    return batch["level"].to_numpy().astype(np.int64), starts.to_numpy()
+    starts = pc.fill_null(nodes["start_us"], 0)
+    return nodes["level"].to_numpy().astype(np.int64), starts.to_numpy()
 
 
 def _require_balance(before: pa.Table, after: pa.Table) -> None:

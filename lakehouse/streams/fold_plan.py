@@ -133,24 +133,22 @@ def _node_file(row: Mapping[str, Any]) -> NodeFile:
 
 
 @dataclass
-class _Survey:
+class Survey:
     """How many loose nodes each part of a table is to take in, and a sample of their starts."""
 
     parts: Sequence[Part]
     horizons: Sequence[int]
     step: int
     counts: Int64s = field(init=False)
-    samples: list[Int64s] = field(default_factory=list)
+    samples: dict[int, list[Int64s]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.counts = np.zeros(len(self.parts), np.int64)
 
-    def add(self, levels: Int64s, starts: Int64s) -> None:
-        """Count the nodes of a batch; those that no level keeps, and what is no node, count for none."""
-        found = place(self.parts, self.horizons, levels, starts)
-        self.counts += np.bincount(found[found >= 0], minlength=len(self.parts))
-        chosen = slice(None, None, self.step)
-        self.samples.append(np.stack([found[chosen], starts[chosen]]))
+    def add(self, number: int, count: int, starts: Int64s) -> None:
+        """Count nodes that come for a part; ``starts``: of one in ``step`` of them."""
+        self.counts[number] += count
+        self.samples.setdefault(number, []).append(starts)
 
     def worthy(self, always: bool) -> list[bool]:
         """Return for each part whether it is to be written anew; ``always``: wherever a node has come."""
@@ -164,7 +162,7 @@ class _Survey:
         part, total = self.parts[number], self.parts[number].rows + int(self.counts[number])
         if total <= 2 * PART_NODES:
             return [part]
-        starts = np.concatenate([each[1][each[0] == number] for each in self.samples])
+        starts = np.concatenate(self.samples[number])
         if part.file is not None:
             # Nodes that are folded are taken to be spread evenly: the file is not read for this.
             starts = np.concatenate(
@@ -177,10 +175,10 @@ class _Survey:
         return [Part(part.level, low, high, part.file) for low, high in pairwise(ends)]
 
 
-def survey_of(files: TableFiles, horizons: Sequence[int]) -> _Survey:
+def survey_of(files: TableFiles, horizons: Sequence[int]) -> Survey:
     """Return an empty survey of a table's parts; each level has one at least, and they cover all times."""
     parts = [part for level in range(1, len(horizons) + 1) for part in _parts_of(files.parts, level)]
-    return _Survey(parts, horizons, max(1, sum(file.rows for file in files.loose) // _SAMPLED))
+    return Survey(parts, horizons, max(1, sum(file.rows for file in files.loose) // _SAMPLED))
 
 
 def _parts_of(files: Sequence[NodeFile], level: int) -> Iterator[Part]:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from lakehouse.home.rollup_table import RollupSchema
 
 _PIECE = 200_000
-_BUCKET = pa.field("bucket", pa.int32())
+# No column of a stream has "__" in its name.
+_BUCKET = pa.field("kernel__bucket", pa.int32())
 # Rows that are not markers.
 NODES = ("level", 1, None)
 

@@ -133,7 +133,7 @@ def totals(nodes: pa.Table, stream: Stream) -> pa.Table:
     return found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
 
 
-def compact(layout: Home, stream: Stream) -> dict[str, int]:
+def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
     """Fold the nodes that batches have added, if there are enough, in one commit; parts below horizons are deleted.
 
     Cost: the new nodes, and the parts that they affect.
@@ -141,7 +141,8 @@ def compact(layout: Home, stream: Stream) -> dict[str, int]:
     path = layout.rollup(stream.name)
     schema = require_current(layout, stream)
     contained = read_marker(path)
-    folded = fold(path, folder_of(stream), schema.horizons(contained.newest_us))
+    horizons = schema.horizons(contained.newest_us)
+    folded = fold(engine_of(spark), path, folder_of(stream), horizons, f"fold nodes of {stream.name}")
     crash_point("maintain.compacted")
     return folded
 

@@ -12,7 +12,6 @@ added as they come, and written by one task.
 from __future__ import annotations
 
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from deltalake import Schema
 
 from lakehouse.declare.settings import load_settings
 from lakehouse.declare.stream import Stream
+from lakehouse.engine import engine_of
 from lakehouse.home.layout import Home
 from lakehouse.home.table_commits import (
     arrow_schema,
@@ -35,10 +35,11 @@ from lakehouse.home.table_commits import (
     new_folder,
     open_table,
 )
+from lakehouse.spark.session import build_session, end_session
 from lakehouse.streams.fold import fold
 from lakehouse.streams.nodes import NodeFolder
 from lakehouse.streams.rollup import folded_nodes
-from tests.benchmarks.parts import run_parts
+from tests.benchmarks.parts import cpu_s, run_parts
 
 MINUTE, DEVICES, DAY, BATCHES = 60_000_000, 1000, 1440, 48
 T0 = 1_600_041_600_000_000
@@ -135,14 +136,9 @@ def append(table: Path, parts: Iterator[pa.Table]) -> int:
 
 def timed(work: Callable[[], Any]) -> tuple[float, float, Any]:
     """Return how long work took, how long processors worked for it, and what it gave."""
-    started, before = time.perf_counter(), _cpu_s()
+    started, before = time.perf_counter(), cpu_s()
     result = work()
-    return time.perf_counter() - started, _cpu_s() - before, result
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+    return time.perf_counter() - started, cpu_s() - before, result
 
 
 def measure(total: int, with_spark: bool) -> dict[str, Any]:
@@ -158,14 +154,16 @@ def measure(total: int, with_spark: bool) -> dict[str, Any]:
         )
         fields = [field for field in SCHEMA if field.name != "batch"]
         folding = NodeFolder(stream, 0, pa.schema(fields))
+        engine = engine_of(session := build_session(load_settings(folder / "tidemark.toml")))
         held = append(table, history(total))
-        whole_s, whole_cpu_s, _ = timed(lambda: fold(table, folding, NEVER))
+        whole_s, whole_cpu_s, _ = timed(lambda: fold(engine, table, folding, NEVER))
         came = append(table, day_of_batches(total // DEVICES))
         anew = timed(lambda: sum(part.num_rows for part in folded_nodes(home, stream, NEVER)))
         spark_s = _by_spark(table, folder) if with_spark else None
-        touched_s, touched_cpu_s, done = timed(lambda: fold(table, folding, NEVER))
-        idle_s, _, _ = timed(lambda: fold(table, folding, NEVER))
+        touched_s, touched_cpu_s, done = timed(lambda: fold(engine, table, folding, NEVER))
+        idle_s, _, _ = timed(lambda: fold(engine, table, folding, NEVER))
         assert arrow_schema(open_table(table)) == SCHEMA
+        end_session(session)
     found = {
         "nodes": held,
         "came": came,

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from lakehouse.declare.settings import load_settings
 from lakehouse.declare.stream import Stream
+from lakehouse.engine.local import LocalEngine
 from lakehouse.home import table_commits
 from lakehouse.streams import fold, fold_plan
 from lakehouse.streams.nodes import NodeFolder
@@ -142,7 +143,7 @@ class Table:
         self._write(kept)
 
     def fold(self) -> dict[str, int]:
-        return fold.fold(self.path, folder_of(self.stream), self.horizons)
+        return fold.fold(LocalEngine(), self.path, folder_of(self.stream), self.horizons)
 
     def rows(self) -> list[Row]:
         found: list[Row] = table_commits.open_table(self.path).to_pyarrow_table().to_pylist()

@@ -78,7 +78,7 @@ def test_a_wrong_file_that_moved_now_ahead_leaves_no_trace(
     stream = forgetful(spark, lakehouse_of)
     wrong = [reading(second, "a") for second in (5, 1795, 3000)]
     take_in(stream, "wrong.ndjson", wrong)
-    rollup.compact(stream.settings.layout, stream.settings.stream("readings"))
+    rollup.compact(spark, stream.settings.layout, stream.settings.stream("readings"))
     later = [reading(second, "b") for second in range(1700, 1850, 3)]
     take_in(stream, "later.ndjson", later)
     right = [reading(second) for second in range(0, 1800, 7)]
