@@ -145,9 +145,9 @@ def test_tasks_of_spark_make_the_same_nodes_in_one_job(
     assert jobs_of(on_spark, lambda: build(by_tasks)) == 1
     assert nodes(by_tasks) == nodes(here)
 
-    layout, stream = by_tasks.settings.layout, by_tasks.settings.stream("readings")
+    layout, own = by_tasks.settings.layout, by_tasks.settings.stream("readings")
     # One counts the nodes that came, two bring them to their parts.
-    assert jobs_of(on_spark, lambda: rollup.compact(on_spark, layout, stream)) <= 3
+    assert jobs_of(on_spark, lambda: rollup.compact(on_spark, layout, own)) <= 3
     assert nodes(by_tasks) == nodes(here)
 
 
