@@ -74,7 +74,9 @@ class RowValues:
         arrival, more = time_of(text, time), texts[PLUS] if time.plus else None
         if arrival is not None and more is not None:
             added = scaled(more, 1_000_000)
-            arrival = None if added is None or not is_long(arrival + added) else arrival + added
+            if added is None:
+                raise _wrong("bad_arrival_time", time.plus or "", more, "seconds")
+            arrival = arrival + added if is_long(arrival + added) else None
         if arrival is None:
             raise _wrong("bad_arrival_time", time.column, text, f"unit {time.unit}")
         if bounds is not None and not -bounds.ahead <= arrival - event <= bounds.behind:
