@@ -13,7 +13,7 @@ parquet_rows.py  rows of Parquet files -> typed rows, and their JSON
 messages.py  a manifest of offsets -> numbered lines
 parser.py    numbered lines -> typed rows, with a reason for those that are rejected: the one way of all sources
 field_map.py     which text of a record each wanted field is
-plain_lines.py   plain lines -> texts, in Arrow; json_shapes.py: of JSON
+plain_lines.py   plain lines -> texts, in Arrow; json_shapes.py, json_lists.py: of JSON
 record_texts.py  other lines -> texts, one by one; json_record.py: of JSON; avro.py: an Avro record -> JSON
 message_texts.py texts that stand beside the value of a message
 usual_texts.py   texts -> texts of values, null where they mean none

@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lakehouse.declare.columns import sql_type
@@ -30,7 +29,7 @@ from lakehouse.streams.sources.field_map import ARRIVAL, EVENT, FieldMap
 from lakehouse.streams.sources.json_record import json_object
 from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.message_texts import MESSAGE, message_texts
-from lakehouse.streams.sources.plain_lines import CutRows, cut_plain, joined_rows, text_array
+from lakehouse.streams.sources.plain_lines import CutRows, Places, cut_plain, joined_rows, text_array
 from lakehouse.streams.sources.plain_values import Mask, arrow_type, typed
 from lakehouse.streams.sources.record_texts import RecordTexts
 from lakehouse.streams.sources.row_values import RowValues
@@ -46,6 +45,8 @@ _SAID = re.compile(
     rb'\{"topic": %b, "payload(?:_base64)?": %b(?=, "received": [0-9]+, "qos": )' % (_TEXT, _TEXT)
 )
 _Verdicts = list[tuple[int, int, str]]
+# Some rows, and the line and item of each.
+_Part = tuple[pa.Table, Places, Places]
 
 
 def parse(
@@ -197,7 +198,7 @@ class Parser:
         is_open: Mask,
         is_valid: Mask,
         listed: pa.Array | None,
-    ) -> tuple[pa.Table, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    ) -> _Part:
         """Return the values of rows that Arrow has not typed, or the reasons for which they are rejected."""
         places, values = np.flatnonzero(is_open), RowValues(self.stream)
         rows = pa.table(dict(texts)).take(pa.array(places)).to_pylist()
@@ -216,7 +217,7 @@ class Parser:
                 found.append(_reason(str(verdict)))
         return self._table(found), cut.places[is_open], cut.items[is_open]
 
-    def _rejected(self, verdicts: _Verdicts) -> tuple[pa.Table, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _rejected(self, verdicts: _Verdicts) -> _Part:
         places, items = np.array([each[:2] for each in verdicts], np.int64).reshape(-1, 2).T
         return self._table([_reason(verdict) for *_, verdict in verdicts]), places, items
 
@@ -226,7 +227,7 @@ class Parser:
 
     def _beside_origin(
         self,
-        parts: list[tuple[pa.Table, npt.NDArray[np.int64], npt.NDArray[np.int64]]],
+        parts: list[_Part],
         lines: Mapping[str, pa.Array],
         shown: ShownOffsets | None,
     ) -> pa.Table:
@@ -239,37 +240,45 @@ class Parser:
             order = np.array([n for n in order if items[n] in wanted[places[n]]], np.int64)
         if len(order) != len(places) or np.any(np.diff(order) != 1):
             values, places, items = values.take(pa.array(order)), places[order], items[order]
-        at, reasons = pa.array(places), values["reason"]
-        keeps = pa.array(np.ones(len(places), np.bool_)) if self.keeps_records else reasons.is_valid()
-        record, message = (_where(keeps, lines[name].take(at)) for name in ("record", "message"))
+        at, is_bad = pa.array(places), values["reason"].is_valid().to_numpy()
+        kept = pa.array(places, mask=~(is_bad | self.keeps_records))
         found = {name: values[name] for name in values.column_names}
         found |= {name: lines[name].take(at) for name in ORIGIN[:2]}
-        found |= {"source_item": pa.array(items.astype(np.int32)), "record": record, "message": message}
+        found |= {name: lines[name].take(kept) for name in ("record", "message")}
+        found["source_item"] = pa.array(items.astype(np.int32))
         if self.stream.identity_is_record:
-            records = lines["record"].take(at)
-            if shown is not None:
-                offsets = shown.of(lines["source_line"].take(at), items)
-                records = with_offsets(records, offsets)
-            found["record_hash"] = self._hashes(records, items, reasons)
+            offsets = None if shown is None else shown.of(found["source_line"], items).to_pylist()
+            found["record_hash"] = self._hashes(lines["record"], places, items, is_bad, offsets)
         return pa.table({name: found[name] for name in self.schema.names}).cast(self.schema)
 
-    def _hashes(self, records: pa.Array, items: npt.NDArray[np.int64], reasons: pa.ChunkedArray) -> pa.Array:
-        """Return what makes each good row the same row: a hash of its record, and of which item of it it is."""
-        said = zip(records.to_pylist(), items.tolist(), reasons.is_null().to_pylist(), strict=True)
-        hashes = [
-            record_hash(record, item, self.stream) if is_good else None for record, item, is_good in said
-        ]
-        return pa.array(hashes, pa.binary())
+    def _hashes(
+        self,
+        records: pa.Array,
+        places: Places,
+        items: Places,
+        is_bad: Mask,
+        offsets: Sequence[str | None] | None,
+    ) -> pa.Array:
+        """Return what makes each good row the same row: a hash of its record, and of which item of it it is.
 
-
-def record_hash(record: bytes, item: int, stream: Stream) -> bytes:
-    """Return the hash of a row that is identified by its record.
-
-    Of a message that the bridge landed, that is its topic and payload; when it was received is no part.
-    """
-    if stream.source.kind == "mqtt":
-        record = _said_by(record)
-    return hashlib.md5(record + (b"\n%d" % item if stream.source.has_items else b"")).digest()
+        Of a message that the bridge landed, the record is its topic and payload; when it was received is no part.
+        """
+        is_message, has_items = self.stream.source.kind == "mqtt", self.stream.source.has_items
+        found, last, digest = list[bytes | None](), -1, hashlib.md5()
+        shown = offsets or [None] * len(places)
+        for place, item, is_rejected, offset in zip(
+            places.tolist(), items.tolist(), is_bad.tolist(), shown, strict=True
+        ):
+            if is_rejected:
+                found.append(None)
+                continue
+            if place != last:
+                record = records[place].as_py()
+                last, digest = place, hashlib.md5(_said_by(record) if is_message else record)
+            of_item = digest.copy()
+            of_item.update((offset or "").encode() + (b"\n%d" % item if has_items else b""))
+            found.append(of_item.digest())
+        return pa.array(found, pa.binary())
 
 
 def _said_by(message: bytes) -> bytes:
@@ -295,10 +304,3 @@ def _columns(lines: pa.Table | pa.RecordBatch) -> dict[str, pa.Array]:
 def _reason(verdict: str) -> dict[str, str]:
     reason, _, detail = verdict.partition(":")
     return {"reason": reason, "detail": detail.strip(" ")}
-
-
-def _where(is_kept: pa.Array, values: pa.Array) -> pa.Array:
-    """Return values, null where they are not kept."""
-    places = np.arange(len(values))
-    is_kept = is_kept.combine_chunks() if isinstance(is_kept, pa.ChunkedArray) else is_kept
-    return values.take(pa.array(places, mask=~is_kept.to_numpy(zero_copy_only=False)))

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from lakehouse.declare.columns import TOPIC_LEVEL
 from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.field_map import FieldMap
+from lakehouse.streams.sources.json_lists import Rows, shaped_rows
 from lakehouse.streams.sources.json_record import JsonPaths
-from lakehouse.streams.sources.json_shapes import Rows, shaped_rows
 from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.plain_values import Mask
 from lakehouse.streams.sources.record_texts import BY_TAB

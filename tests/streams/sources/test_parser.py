@@ -14,6 +14,7 @@ import pytest
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.envelope import Message
+from lakehouse.streams.sources import json_shapes
 from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.numbered import located_lines
 from lakehouse.streams.sources.parser import parse
@@ -271,6 +272,38 @@ def test_lines_of_a_few_shapes_are_plain_however_deep_they_are() -> None:
         {name: lines[name].combine_chunks() for name in lines.column_names}, (None,), stream
     )
     assert is_plain.all()
+
+
+def test_records_are_taken_apart_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_shapes, "_BYTES", 500)
+    stream = stream_of(
+        "ndjson", {"v": {"path": "l.v", "type": "int"}, "o": "string"}, source={"explode": "l"}
+    )
+    flat = stream_of("ndjson", {"o": "string"})
+    records = [
+        json.dumps({"o": f"o{n}", "l": [{"v": n + m} for m in range(n % 4)], "ts": T0}) for n in range(99)
+    ]
+    broken = [
+        '{"l": [{"v": 1}',
+        '{"l": [{"v": 1}}, "ts": 1}',
+        '"l": [',
+        '{"l": 1}]',
+        '{"o": "}]", "l": [{"v": 3}], "ts": 1600000000}',
+    ]
+    texts = [*records[:50], *broken, *records[50:], '{"o": "\u00fc", "l": [{"v": 7}, {}], "ts": 1600000000}']
+
+    found = rows([text.encode() for text in texts], stream)
+
+    good = [
+        (row["source_line"], row["source_item"], row["v"], row["o"]) for row in found if row["reason"] is None
+    ]
+    numbers = [*range(50), *[-1] * len(broken), *range(50, 99)]
+    expected = [(at, m, n + m, f"o{n}") for at, n in enumerate(numbers) if n >= 0 for m in range(n % 4)]
+    expected += [(54, 0, 3, "}]"), (104, 0, 7, "\u00fc"), (104, 1, None, "\u00fc")]
+    assert good == sorted(expected)
+    assert [row["o"] for row in rows([text.encode() for text in records], flat)] == [
+        f"o{n}" for n in range(99)
+    ]
 
 
 def test_fields_in_quotes_end_with_their_quotes() -> None:
