@@ -25,9 +25,10 @@ from lakehouse.streams.sources.plain_values import Mask
 from lakehouse.streams.sources.record_texts import BY_TAB
 
 Places = npt.NDArray[np.int64]
+_WHOLE = "(?:0|[1-9][0-9]*)"
 _MESSAGE = (
-    r'^\{"topic": "(?P<topic>[^"\\]*)", "payload": "(?P<payload>(?:[^"\\]|\\")*)", "received": (?P<received>[0-9]+), '
-    r'"qos": [0-9]+, "retain": (?P<retain>true|false), "mid": [0-9]+\}$'
+    r'^\{"topic": "(?P<topic>[^"\\]*)", "payload": "(?P<payload>(?:[^"\\]|\\")*)", '
+    rf'"received": (?P<received>{_WHOLE}), "qos": {_WHOLE}, "retain": (?P<retain>true|false), "mid": {_WHOLE}\}}$'
 )
 
 

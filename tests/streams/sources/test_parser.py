@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -15,15 +16,17 @@ import pytest
 from lakehouse.declare.stream import Stream
 from lakehouse.home.envelope import Message
 from lakehouse.streams.sources import json_shapes
+from lakehouse.streams.sources.json_record import Texts
 from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.numbered import located_lines
 from lakehouse.streams.sources.parser import parse
 from lakehouse.streams.sources.plain_lines import cut_plain
 from lakehouse.streams.sources.record_texts import RecordTexts
+from lakehouse.streams.sources.verdicts import Rejected
 from tests.benchmarks.sources import parser as sources_of_presets
 from tests.benchmarks.sources.parser import kinds
 from tests.oracles.ingest import records as by_hand
-from tests.streams.odd_lines import CASES, KEYS, T0, csv_line, damaged, declared, json_line
+from tests.streams.odd_lines import ADDED, CASES, KEYS, T0, csv_line, damaged, declared, json_line
 
 US = 10**6
 
@@ -364,18 +367,36 @@ def test_a_message_is_the_same_however_it_is_spelled() -> None:
         assert {row["v"] for row in found} == {payload.strip(" \t")}
 
 
-def test_plain_records_of_every_preset_are_cut_as_one_by_one() -> None:
+def test_plain_records_of_every_preset_are_cut_as_one_by_one_whatever_is_wrong_with_others() -> None:
+    pick = random.Random(7)
+    added = [*ADDED, b'{"a":1}', b"[{}]", b'"rxInfo":[', b"}]", b"]}", b'\\"', b'":', b"null", b"  "]
     for name, kind in kinds().items():
         stream = sources_of_presets.declared(kind)
-        lines = numbered([kind.record(number) for number in range(40)])
+        records = [kind.record(number) for number in range(40)]
+        for _ in range(80):
+            record = pick.choice(records[:40])
+            for _ in range(pick.choice([1, 1, 2, 3])):
+                at = pick.randrange(len(record) + 1)
+                record = record[:at] + pick.choice(added) + record[at + pick.choice([0, 0, 1, 5, 30]) :]
+            records.append(record)
+        lines = numbered(records)
         columns = {name: lines[name].combine_chunks() for name in lines.column_names}
         found, is_plain = cut_plain(columns, (kind.layout,), stream)
-        texts, reader = pa.table(found.texts).to_pylist(), RecordTexts(stream, (kind.layout,), {})
+        reader = RecordTexts(stream, (kind.layout,), {})
         one_by_one = [reader.rows(line) for line in lines.to_pylist()]
-        for place, item, row in zip(found.places.tolist(), found.items.tolist(), texts, strict=True):
-            assert row == one_by_one[place][item], name
-        assert is_plain.all() == (name != "ndjson_escaped"), name
-        assert len(texts) == sum(map(len, one_by_one)) or not is_plain.any()
+        for place, item, row in zip(
+            found.places.tolist(), found.items.tolist(), pa.table(found.texts).to_pylist(), strict=True
+        ):
+            assert trimmed(row) == trimmed(one_by_one[place][item]), (name, records[place])
+        rows_of = Counter(found.places.tolist())
+        assert all(len(one_by_one[place]) == count for place, count in rows_of.items()), name
+        assert is_plain[:40].all() == (name not in ("ndjson_escaped", "home_assistant")), name
+
+
+def trimmed(row: Texts | Rejected) -> Texts:
+    """Return texts without the blanks around them, which do not count."""
+    assert not isinstance(row, Rejected)
+    return {name: None if text is None else text.strip(" \t") for name, text in row.items()}
 
 
 def test_what_stands_beside_the_value_of_a_message_is_a_text_of_its_row() -> None:
