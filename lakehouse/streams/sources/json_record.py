@@ -17,6 +17,8 @@ Texts = dict[str, str | None]
 Parts = tuple[str, ...]
 # Python's parser, whose limit depends on what called it, gets nothing deeper.
 _DEEPEST = 200
+# An item of three letters is a row of some hundred bytes.
+_MOST_ITEMS = 100_000
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 
 
@@ -113,6 +115,9 @@ class JsonPaths:
         items = _member(record, self.listed, ()) if self.listed else None
         if self.listed and not (isinstance(items, list) and items):
             raise Rejected(f"no_items: no list, or an empty one, at {'.'.join(self.listed)}")
+        if items and len(items) > _MOST_ITEMS:
+            found = f"the list at {'.'.join(self.listed)} has {len(items)} items"
+            raise Rejected(f"malformed: {found}; expected at most {_MOST_ITEMS}")
         try:
             outer = _texts(record, self.of_record, ())
         except Rejected as verdict:

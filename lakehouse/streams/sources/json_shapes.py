@@ -30,7 +30,7 @@ _VALUE = r'"[^"]*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|fal
 _COMMA = " *, *"
 # What stands around values, outside of quotes.
 _MARKS = np.isin(np.arange(256), list(b"{}[]:,"))
-_BYTES = 8 * 1024 * 1024
+_BYTES = 2 * 1024 * 1024
 
 
 def shaped_records(

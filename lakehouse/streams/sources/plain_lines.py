@@ -25,6 +25,8 @@ from lakehouse.streams.sources.plain_values import Mask
 from lakehouse.streams.sources.record_texts import BY_TAB
 
 Places = npt.NDArray[np.int64]
+# Of longer records of JSON numbers for each letter would take more memory than the parser of one.
+_LONGEST = 256 * 1024
 _WHOLE = "(?:0|[1-9][0-9]*)"
 _MESSAGE = (
     r'^\{"topic": "(?P<topic>[^"\\]*)", "payload": "(?P<payload>(?:[^"\\]|\\")*)", '
@@ -56,6 +58,8 @@ def cut_plain(
     if source.format in ("ndjson", "zeek"):
         paths = JsonPaths.of(fields.of_records, source.explode, source.format == "zeek")
         is_message = source.kind == "mqtt"
+        is_short = pc.less_equal(pc.fill_null(pc.binary_length(lines["record"]), 0), _LONGEST)
+        is_open &= is_short.to_numpy(zero_copy_only=False)
         at = np.flatnonzero(
             is_open & _are_texts(lines["record"]) & _lack_controls(lines["record"], not is_message)
         )

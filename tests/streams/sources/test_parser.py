@@ -277,6 +277,14 @@ def test_lines_of_a_few_shapes_are_plain_however_deep_they_are() -> None:
     assert is_plain.all()
 
 
+def test_a_record_of_too_many_items_is_one_rejected_record() -> None:
+    stream = stream_of("ndjson", {"v": {"path": "l.v"}}, source={"explode": "l"})
+    lists = ["{}," * count + "{}" for count in (99_999, 100_000)]
+    found = parse(numbered([f'{{"ts": {T0}, "l": [{each}]}}'.encode() for each in lists]), (None,), stream)
+    assert found.num_rows == 100_001
+    assert found["detail"][-1].as_py() == "the list at l has 100001 items; expected at most 100000"
+
+
 def test_records_are_taken_apart_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_shapes, "_BYTES", 500)
     stream = stream_of(
