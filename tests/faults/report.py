@@ -97,6 +97,12 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "statements that try to leave the sandbox or to eat memory or time: not refused or stopped",
         "{tried}",
     ),
+    "web": (
+        "requests without a token, with a token of another stream and without sense to the web server, then {attempts} "
+        "attempts of a thousand hostile clients beside ten honest ones, whose p95 is {p95_ms} ms, in quiet "
+        "{quiet_p95_ms} ms: let in, told, failed or slow",
+        "{tried:,}",
+    ),
     "soak": (
         "{minutes} minutes of a service that is killed {kills} times: rows lost or counted twice, and size limits "
         "exceeded; {flat}",

@@ -19,7 +19,7 @@ def one_laboratory() -> Iterator[None]:
         yield
 
 
-OTHERS = ("engine", "errors", "disk", "writers", "clocks", "readers", "topics", "sessions", "heap")
+OTHERS = ("engine", "errors", "disk", "writers", "clocks", "readers", "topics", "sessions", "heap", "web")
 
 
 @pytest.mark.parametrize(

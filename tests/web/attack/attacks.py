@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -354,9 +354,3 @@ ATTACKS: dict[str, Callable[[Target, int, int], Tried]] = {
     "of_one_stream": of_one_stream,
     "odd": odd,
 }
-
-
-def tried(target: Target, count: int, seed: int) -> Iterator[tuple[str, Tried]]:
-    """Make so many requests of each kind; yield what came of them."""
-    for name, attack in ATTACKS.items():
-        yield name, attack(target, count, seed)

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.faults.web import faults_of
 from tests.serving.streams import random_rows
 from tests.web.attack.attacks import ATTACKS
+from tests.web.attack.soak import soaked
 from tests.web.attack.target import SEEN, Target, attacked
+from tests.web.conftest import published
 
 pytestmark = pytest.mark.slow
 REQUESTS = 300
@@ -78,3 +82,11 @@ def test_a_query_may_match_many_values(target: Target) -> None:
     )
 
     assert (found.status_code, found.json()["status"]) == (200, "success")
+
+
+def test_honest_clients_are_answered_beside_hostile_ones_which_leave_nothing_behind(tmp_path: Path) -> None:
+    home = published(tmp_path, "pair")
+
+    found = soaked(home.root, "/latest/streams.json", hostile=40, honest=2, seconds=2.0)
+
+    assert faults_of(found, is_timed=False) == [] and found.attempts >= 40
