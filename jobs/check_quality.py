@@ -43,6 +43,7 @@ def run(settings: Settings, spark: SparkSession, stream: str, full: bool = False
 
 
 def _checked(settings: Settings, spark: SparkSession, stream: str, full: bool) -> dict[str, Any]:
+    from lakehouse.engine import engine_of
     from lakehouse.home.checked import Checked, read_checked, write_checked
     from lakehouse.streams.checks import measure, open_tables
     from lakehouse.streams.rejected import rejected_examples
@@ -56,7 +57,7 @@ def _checked(settings: Settings, spark: SparkSession, stream: str, full: bool) -
     if tables is None:
         return {"checks": 0, "failed": 0}
     of_rollup, files = measure_rollup(layout, tables)
-    frames = [*measure(tables, spark), *of_rollup]
+    frames = [*measure(tables, engine_of(spark)), *of_rollup]
     examples = partial(rejected_examples, layout, declared)
     figures = record_verdicts(settings, stream, frames, tables.through, examples=examples)
     write_checked(path, Checked(tables.through, day, definition, tables.totals, files))

@@ -33,9 +33,8 @@ from lakehouse.streams.repeats import repeated_identities
 from lakehouse.streams.table_rows import TableRows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakehouse.declare.stream import Stream
+    from lakehouse.engine import Engine
     from lakehouse.home.layout import Home
 
 GAINED, PLACED = ("received", "requeued"), ("accepted", "quarantined", "duplicates")
@@ -148,17 +147,14 @@ def _ledger_rows(ledger: TableRows, after: int) -> list[Row]:
 _OF_LEDGER = ("imbalance", "negative_counts", "reasons_gap", *COUNTS)
 
 
-def measure(tables: Tables, spark: SparkSession | None = None) -> list[Frame]:
-    """Return the frames of totals, and of ledger, quarantine and raw where they have new rows to judge.
-
-    ``spark`` looks for repeated identities where they are too many for this process.
-    """
+def measure(tables: Tables, engine: Engine) -> list[Frame]:
+    """Return the frames of totals, and of ledger, quarantine and raw where they have new rows to judge."""
     quarantine = {row["batch"]: row for row in _quarantine(tables)}
     frames = [
         Frame("ledger", ("batch",), [_ledger_row(row, quarantine) for row in tables.ledger]),
         Frame("totals", (), [_totals_row(tables)]),
         Frame("quarantine", ("batch",), [_quarantine_row(tables, row) for row in quarantine.values()]),
-        Frame("raw", ("batch",), list(_raw_rows(tables, spark)) if tables.since < tables.through else []),
+        Frame("raw", ("batch",), list(_raw_rows(tables, engine)) if tables.since < tables.through else []),
     ]
     return [frame for frame in frames if frame.rows]
 
@@ -211,9 +207,9 @@ def _quarantine_row(tables: Tables, row: Row) -> Row:
     return found | {"unknown_batches": 0 if is_known else row["held"]}
 
 
-def _raw_rows(tables: Tables, spark: SparkSession | None) -> Iterator[Row]:
+def _raw_rows(tables: Tables, engine: Engine) -> Iterator[Row]:
     found = {row["batch"]: row for row in _raw(tables)}
-    repeated = repeated_identities(tables.stream, tables.raw, (tables.since, tables.through), spark)
+    repeated = repeated_identities(tables.stream, tables.raw, (tables.since, tables.through), engine)
     new = {row["batch"] for row in tables.ledger if row["batch"] > tables.since}
     kept = tables.kept()
     for batch in sorted(new | set(found)):

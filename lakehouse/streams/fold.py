@@ -129,7 +129,9 @@ def _written(
         left = pa.table({_NUMBER.name: [number for number in own.replacing if number not in done]})
         rest = engine.map(left, partial(_fold_alone, folding=own), _WRITTEN, f"{step}: pieces of cut parts")
         found += [folded, rest]
-        kept += [_current(row) for each in (folded, rest) for row in each.to_pylist() if row[_NUMBER.name] >= 0]
+        kept += [
+            _current(row) for each in (folded, rest) for row in each.to_pylist() if row[_NUMBER.name] >= 0
+        ]
     return pa.concat_tables(found), [*replaced.values(), *files.loose]
 
 

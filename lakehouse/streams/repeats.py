@@ -1,12 +1,10 @@
-"""Identities that stand again as near as duplicates can: what no raw table should hold.
-
-Few rows are compared in this process; more are Spark's.
-"""
+"""Identities that stand again as near as duplicates can: what no raw table should hold. Rows meet by identity."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import reduce
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial, reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
@@ -15,23 +13,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from lakehouse.home.table_reads import pieces_of
+from lakehouse.home.tables_place import place_at
+from lakehouse.spark.row_hash import xxhash64
 
+if TYPE_CHECKING:
     from lakehouse.declare.stream import Stream
+    from lakehouse.engine import Engine, Item
     from lakehouse.streams.table_rows import TableRows
 
-# So many rows are compared in this process.
+# Rows of earlier batches are compared where so many rows are of the same time.
 FEW_ROWS = 1_000_000
+_ROWS_A_BUCKET, _PIECE = 500_000, 500_000
+_ITEMS = pa.schema(
+    {"path": pa.string(), **dict.fromkeys(("low_us", "high_us", "after", "through"), pa.int64())}
+)
+_COUNTS = pa.schema({"batch": pa.int64(), "repeated": pa.int64()})
+# No column of a stream has "__" in its name.
+_BUCKET = pa.field("identity__bucket", pa.int32())
 
 
 def repeated_identities(
-    stream: Stream, raw: TableRows, batches: tuple[int, int], spark: SparkSession | None
+    stream: Stream, raw: TableRows, batches: tuple[int, int], engine: Engine
 ) -> Mapping[int, int]:
     """Count per batch, of those after one up to and with another, the rows whose identity stands again.
 
     Rows of earlier batches are compared as well where those of the same time are few, and always where every batch is
-    asked for.
+    asked for. Cost: one Spark job with a shuffle, over the files that may have such a row.
     """
     identity = ["record_hash"] if stream.identity_is_record else list(stream.identity)
     since, through = batches
@@ -45,14 +53,21 @@ def repeated_identities(
     around = raw.between("event_us", low, high)
     is_all = since < 0
     chosen = around if is_all or around.count <= FEW_ROWS else new
-    if chosen.count > FEW_ROWS and spark is not None:
-        first = -1 if is_all else since
-        return _by_spark(spark, stream, identity, raw, (first, since, through), (low, high))
-    names = list(dict.fromkeys([*identity, "event_us", "batch"]))
-    kept = (ds.field("batch") <= through) & (ds.field("event_us") >= low) & (ds.field("event_us") <= high)
-    return repeats(
-        chosen.dataset().to_table(columns=names, filter=kept), identity, stream.repeat_distance_us, since
+    item = {"low_us": low, "high_us": high, "after": -1 if chosen is around else since, "through": through}
+    items = pa.Table.from_pylist([{"path": str(path.absolute()), **item} for path in chosen.paths], _ITEMS)
+    names = dict.fromkeys([*identity, "event_us", "batch"])
+    columns = pa.schema([raw.schema.field(name) for name in names])
+    buckets = 1 + chosen.count // _ROWS_A_BUCKET
+    found = engine.by_key(
+        *(items, partial(_by_identity, columns=columns, identity=identity, buckets=buckets)),
+        *(columns.append(_BUCKET), _BUCKET.name),
+        partial(_counted, identity=identity, within_us=stream.repeat_distance_us, since=since),
+        *(_COUNTS, f"look for repeated identities of {stream.name}"),
     )
+    counts = Counter[int]()
+    for row in found.to_pylist():
+        counts[row["batch"]] += row["repeated"]
+    return counts
 
 
 def _times(new: TableRows, batches: tuple[int, int]) -> tuple[int | None, int | None]:
@@ -89,32 +104,17 @@ def repeats(rows: pa.Table, identity: Sequence[str], within_us: int, since: int)
     return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
 
-def _by_spark(
-    spark: SparkSession,
-    stream: Stream,
-    identity: Sequence[str],
-    raw: TableRows,
-    batches: tuple[int, int, int],
-    times: tuple[int, int],
-) -> dict[int, int]:
-    from lakehouse.spark.tables import read
-
-    first, since, through = batches
-    rows = read(spark, raw.table).where(f"batch > {first} AND batch <= {through}")
-    found = spark_repeats(
-        rows.where(f"event_us BETWEEN {times[0]} AND {times[1]}"), identity, stream.repeat_distance_us
-    )
-    return {row["batch"]: row["repeated"] for row in found.where(f"batch > {since}").collect()}
+def _by_identity(item: Item, columns: pa.Schema, identity: Sequence[str], buckets: int) -> Iterator[pa.Table]:
+    """Yield the rows of a file that are compared, with the bucket of their identity."""
+    for rows in pieces_of(place_at(item["path"]), columns, _PIECE):
+        times, batches = rows["event_us"].to_numpy(), rows["batch"].to_numpy()
+        is_own = (times >= item["low_us"]) & (times <= item["high_us"])
+        is_own &= (batches > item["after"]) & (batches <= item["through"])
+        own = rows.filter(pa.array(is_own))
+        hashes = xxhash64([own[name] for name in identity], own.num_rows)
+        yield own.append_column(_BUCKET, pa.array((hashes % buckets).astype(np.int32)))
 
 
-def spark_repeats(rows: DataFrame, identity: Sequence[str], within_us: int) -> DataFrame:
-    """Return what ``repeats`` does, of rows that are too many for one process."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.window import Window
-
-    rows = rows.dropna(subset=list(identity))
-    before = Window.partitionBy(*identity).orderBy("event_us")
-    gap = F.col("event_us") - F.lag("event_us").over(before)
-    newest = F.greatest("batch", F.lag("batch").over(before))
-    pairs = rows.select(gap.alias("gap"), newest.alias("batch"))
-    return pairs.where(F.col("gap") <= within_us).groupBy("batch").agg(F.count("*").alias("repeated"))
+def _counted(_: int, rows: pa.Table, identity: Sequence[str], within_us: int, since: int) -> pa.Table:
+    found = repeats(rows, identity, within_us, since)
+    return pa.table({"batch": list(found), "repeated": list(found.values())}, _COUNTS)

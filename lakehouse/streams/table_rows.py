@@ -41,6 +41,11 @@ class TableRows:
         return TableRows(self.table, self.schema, self._between(column, low, high))
 
     @property
+    def paths(self) -> list[Path]:
+        """Where the files are."""
+        return [self.table / file["path"] for file in self.files]
+
+    @property
     def count(self) -> int:
         """How many rows the files hold."""
         return sum(file["num_records"] or 0 for file in self.files)

@@ -160,15 +160,18 @@ def _today() -> str:
 
 
 @pytest.mark.parametrize("few_rows", [0, 1_000])
-def test_many_rows_are_compared_by_spark_and_few_by_this_process_alike(
+@pytest.mark.parametrize("runner", ["spark", "on_spark"])
+def test_a_repeated_identity_is_found_by_either_runner_among_new_rows_and_among_all(
     checked_lake: Lake,
     checked_home: Settings,
-    spark: SparkSession,
+    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     few_rows: int,
+    runner: str,
 ) -> None:
     monkeypatch.setattr(repeats, "FEW_ROWS", few_rows)
+    session = request.getfixturevalue(runner)
     checked_lake.with_rows("raw", [*checked_lake.raw, checked_lake.raw[4]]).save(checked_home.layout)
 
     with pytest.raises(GateFailed, match=r"raw.repeated_identities is 1 \(batch 2\)"):
-        check_quality.run(checked_home, spark, "telemetry")
+        check_quality.run(checked_home, session, "telemetry")

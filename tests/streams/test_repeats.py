@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.streams.repeats import repeats, spark_repeats
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from lakehouse.streams.repeats import repeats
 
 WITHIN = 5
 ROWS = st.lists(
@@ -53,22 +48,3 @@ def test_a_repeat_is_counted_in_the_newer_batch_where_that_is_new(
             if at - before <= WITHIN and max(older, newer) > since:
                 pairs[max(older, newer)] += 1
     assert found == pairs
-
-
-@pytest.mark.spark
-def test_spark_counts_the_same(spark: SparkSession) -> None:
-    numbers = range(400)
-    rows = pa.table(
-        {
-            "device": pa.array([[None, "a", "b"][n * 7 % 3] for n in numbers]),
-            "port": pa.array([[None, 1, 2, 3][n * 5 % 11 % 4] for n in numbers], pa.int64()),
-            "event_us": pa.array([n * 37 % 211 for n in numbers], pa.int64()),
-            "batch": pa.array([1 + n // 200 for n in numbers], pa.int64()),
-        }
-    )
-
-    found = spark_repeats(spark.createDataFrame(rows), ["device", "port"], WITHIN).collect()
-
-    expected = repeats(rows, ["device", "port"], WITHIN, -1)
-    assert len(expected) == 2
-    assert {row["batch"]: row["repeated"] for row in found} == expected

@@ -12,6 +12,7 @@ import pytest
 
 from jobs import build_rollups, ingest, maintain, publish, requeue
 from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.engine.local import LocalEngine
 from lakehouse.home.checked import Checked
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.serving.ask.ask import ask
@@ -66,7 +67,7 @@ def deviations(stream: Lake) -> list[str]:
     """Metrics that are not 0, over all tables and all batches."""
     tables = open_tables(stream.settings.layout, stream.settings.stream("readings"), Checked())
     assert tables is not None
-    frames = [*measure(tables), *measure_rollup(stream.settings.layout, tables)[0]]
+    frames = [*measure(tables, LocalEngine()), *measure_rollup(stream.settings.layout, tables)[0]]
     return [
         f"{frame.table}.{name}"
         for frame in frames
@@ -101,7 +102,8 @@ def test_a_row_later_than_raw_is_kept_counts_in_the_nodes_and_leaves_raw_again(
     spark: SparkSession, on_spark: SparkSession, lakehouse_of: Callable[[str], Settings]
 ) -> None:
     stream = forgetful(spark, lakehouse_of)
-    assert jobs_of(on_spark, lambda: maintain.run(stream.settings, on_spark, "readings")) == 1
+    # One removes old rows, one counts new nodes, two at most bring these to their parts.
+    assert jobs_of(on_spark, lambda: maintain.run(stream.settings, on_spark, "readings")) <= 4
     take_in(stream, "late.ndjson", [reading(3)])
 
     with_late = nodes(stream)
