@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from lakehouse.engine.parts import file_items
 from lakehouse.home.table_reads import pieces_of
 from lakehouse.home.tables_place import place_at
 from lakehouse.spark.row_hash import xxhash64
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 # Rows of earlier batches are compared where so many rows are of the same time.
 FEW_ROWS = 1_000_000
 _ROWS_A_BUCKET, _PIECE = 500_000, 500_000
-_ITEMS = pa.schema(
-    {"path": pa.string(), **dict.fromkeys(("low_us", "high_us", "after", "through"), pa.int64())}
-)
 _COUNTS = pa.schema({"batch": pa.int64(), "repeated": pa.int64()})
 # No column of a stream has "__" in its name.
 _BUCKET = pa.field("identity__bucket", pa.int32())
@@ -53,13 +51,13 @@ def repeated_identities(
     around = raw.between("event_us", low, high)
     is_all = since < 0
     chosen = around if is_all or around.count <= FEW_ROWS else new
-    item = {"low_us": low, "high_us": high, "after": -1 if chosen is around else since, "through": through}
-    items = pa.Table.from_pylist([{"path": str(path.absolute()), **item} for path in chosen.paths], _ITEMS)
+    compared = (-1 if chosen is around else since, through)
     names = dict.fromkeys([*identity, "event_us", "batch"])
     columns = pa.schema([raw.schema.field(name) for name in names])
     buckets = 1 + chosen.count // _ROWS_A_BUCKET
     found = engine.by_key(
-        *(items, partial(_by_identity, columns=columns, identity=identity, buckets=buckets)),
+        file_items(chosen.paths),
+        partial(_by_identity, columns, identity, buckets, (low, high), compared),
         *(columns.append(_BUCKET), _BUCKET.name),
         partial(_counted, identity=identity, within_us=stream.repeat_distance_us, since=since),
         *(_COUNTS, f"look for repeated identities of {stream.name}"),
@@ -104,12 +102,18 @@ def repeats(rows: pa.Table, identity: Sequence[str], within_us: int, since: int)
     return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
 
-def _by_identity(item: Item, columns: pa.Schema, identity: Sequence[str], buckets: int) -> Iterator[pa.Table]:
-    """Yield the rows of a file that are compared, with the bucket of their identity."""
+def _by_identity(
+    columns: pa.Schema,
+    identity: Sequence[str],
+    buckets: int,
+    times: tuple[int, int],
+    batches: tuple[int, int],
+    item: Item,
+) -> Iterator[pa.Table]:
+    """Yield the rows of a file between two times and after one batch, with the bucket of their identity."""
     for rows in pieces_of(place_at(item["path"]), columns, _PIECE):
-        times, batches = rows["event_us"].to_numpy(), rows["batch"].to_numpy()
-        is_own = (times >= item["low_us"]) & (times <= item["high_us"])
-        is_own &= (batches > item["after"]) & (batches <= item["through"])
+        event, batch = rows["event_us"].to_numpy(), rows["batch"].to_numpy()
+        is_own = (event >= times[0]) & (event <= times[1]) & (batch > batches[0]) & (batch <= batches[1])
         own = rows.filter(pa.array(is_own))
         hashes = xxhash64([own[name] for name in identity], own.num_rows)
         yield own.append_column(_BUCKET, pa.array((hashes % buckets).astype(np.int32)))
