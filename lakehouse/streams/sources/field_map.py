@@ -55,8 +55,8 @@ class FieldMap:
         """Fields that tell the name or the value of one of a wide record's fields: "name" or "value"."""
         if self.unpivot is None:
             return {}
-        told = {self.unpivot.name: "name", self.unpivot.value: "value"}
-        return {name: told[self.path(name)] for name in self.fields if self.path(name) in told}
+        roles = {self.unpivot.name: "name", self.unpivot.value: "value"}
+        return {name: roles[self.path(name)] for name in self.fields if self.path(name) in roles}
 
     def channels(self, layout: Layout) -> list[int]:
         """Return the places of a header's fields that are rows of their own."""

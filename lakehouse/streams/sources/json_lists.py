@@ -42,19 +42,19 @@ def shaped_rows(lines: pa.Array, paths: JsonPaths) -> Iterator[Rows]:
 
 
 def _rows_of_items(lines: pa.Array, paths: JsonPaths) -> Rows:
-    found = _Lists.of(lines, paths.listed[-1])
-    count, total = len(found.places), len(found.items)
+    result = _Lists.of(lines, paths.listed[-1])
+    count, total = len(result.places), len(result.items)
     is_shaped, outer = _joined(
-        shaped_records(found.around, paths.of_record, paths.listed), paths.of_record, count
+        shaped_records(result.around, paths.of_record, paths.listed), paths.of_record, count
     )
-    is_item, inner = _joined(shaped_records(found.items, paths.of_items), paths.of_items, total)
+    is_item, inner = _joined(shaped_records(result.items, paths.of_items), paths.of_items, total)
     # A line is plain if all of it is.
-    is_shaped &= np.bincount(found.of_list[~is_item], minlength=count) == 0
-    kept = is_shaped[found.of_list]
-    around, numbers = pa.array(found.of_list[kept]), np.arange(total) - found.first[found.of_list]
+    is_shaped &= np.bincount(result.of_list[~is_item], minlength=count) == 0
+    kept = is_shaped[result.of_list]
+    around, numbers = pa.array(result.of_list[kept]), np.arange(total) - result.first[result.of_list]
     texts = {name: text.take(around) for name, text in outer.items()}
     texts |= {name: text.filter(pa.array(kept)) for name, text in inner.items()}
-    return found.places[found.of_list[kept]], numbers[kept], texts
+    return result.places[result.of_list[kept]], numbers[kept], texts
 
 
 def _joined(
@@ -67,7 +67,7 @@ def _joined(
     index[places] = np.arange(len(places))
     at = pa.array(index, mask=index < 0)
     none = pa.nulls(0, pa.string())
-    texts = {name: pa.concat_arrays([none, *(found[name] for _, found in kept)]).take(at) for name in names}
+    texts = {name: pa.concat_arrays([none, *(result[name] for _, result in kept)]).take(at) for name in names}
     return index >= 0, texts
 
 

@@ -37,8 +37,8 @@ class Repeating(dict[str, Any]):
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(members)
-    return found if len(found) == len(members) else Repeating(members)
+    result = dict(members)
+    return result if len(result) == len(members) else Repeating(members)
 
 
 _DECODER = json.JSONDecoder(
@@ -51,10 +51,10 @@ def json_object(text: str) -> dict[str, Any] | None:
     if text.count("{") + text.count("[") > _DEEPEST and _is_deep(text):
         return None
     try:
-        found = _DECODER.decode(text)
+        result = _DECODER.decode(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return result if isinstance(result, dict) else None
 
 
 def _is_deep(text: str) -> bool:
@@ -116,8 +116,8 @@ class JsonPaths:
         if self.listed and not (isinstance(items, list) and items):
             raise Rejected(f"no_items: no list, or an empty one, at {'.'.join(self.listed)}")
         if items and len(items) > _MOST_ITEMS:
-            found = f"the list at {'.'.join(self.listed)} has {len(items)} items"
-            raise Rejected(f"malformed: {found}; expected at most {_MOST_ITEMS}")
+            size = f"the list at {'.'.join(self.listed)} has {len(items)} items"
+            raise Rejected(f"malformed: {size}; expected at most {_MOST_ITEMS}")
         try:
             outer = _texts(record, self.of_record, ())
         except Rejected as verdict:

@@ -49,8 +49,8 @@ def shaped_records(
             return
         seen.add(shape.pattern)
         is_found = pc.match_substring_regex(lines, shape.pattern).to_numpy(zero_copy_only=False)
-        found, at = lines.filter(pa.array(is_found)), places[is_found]
-        for low, some in pieces(found):
+        matched, at = lines.filter(pa.array(is_found)), places[is_found]
+        for low, some in pieces(matched):
             yield at[low : low + len(some)], shape.texts(some, wanted)
         lines, places = lines.filter(pa.array(~is_found)), places[~is_found]
 

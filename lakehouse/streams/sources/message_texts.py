@@ -20,14 +20,14 @@ def message_texts(
     lines: Mapping[str, pa.Array], paths: Mapping[str, str]
 ) -> tuple[dict[str, pa.Array], Mask]:
     """Return the texts of fields by name, of their paths, and of which messages they are UTF-8."""
-    found, is_valid = {}, np.ones(len(lines["source_file"]), np.bool_)
+    result, is_valid = {}, np.ones(len(lines["source_file"]), np.bool_)
     for name, path in paths.items():
         text = _text(lines, path)
         if pa.types.is_binary(text.type):
             text, is_text = _decoded(text)
             is_valid &= is_text
-        found[name] = text
-    return found, is_valid
+        result[name] = text
+    return result, is_valid
 
 
 def _text(lines: Mapping[str, pa.Array], path: str) -> pa.Array:
@@ -41,7 +41,7 @@ def _text(lines: Mapping[str, pa.Array], path: str) -> pa.Array:
     if path == "$offset":
         return lines["source_line"].cast(pa.string())
     files = lines["source_file"].dictionary_encode()
-    parts = [place.removeprefix(SCHEME).split("/") for place in files.dictionary.to_pylist()]
+    parts = [file.removeprefix(SCHEME).split("/") for file in files.dictionary.to_pylist()]
     number = 0 if path == "$topic" else 1
     texts = [part[number] if number < len(part) else None for part in parts]
     return pa.array(texts, pa.string()).take(files.indices)

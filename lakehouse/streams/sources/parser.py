@@ -41,7 +41,7 @@ ORIGIN = ("source_file", "source_line", "source_item")
 _NOT_UTF8 = "bad_utf8: the record is not UTF-8"
 # The beginning of a message whose texts have no other escapes than of quotes.
 _TEXT = rb'"(?:[^"\\]|\\")*+"'
-_SAID = re.compile(
+_CONTENT = re.compile(
     rb'\{"topic": %b, "payload(?:_base64)?": %b(?=, "received": [0-9]+, "qos": )' % (_TEXT, _TEXT)
 )
 _Verdicts = list[tuple[int, int, str]]
@@ -103,10 +103,10 @@ class Parser:
         listed = columns["listed_us"].take(pa.array(cut.places)) if "listed_us" in columns else None
         values, is_good = typed(texts, len(cut.places), self.stream, listed)
         is_good &= is_valid
-        found = [(values.filter(pa.array(is_good)), cut.places[is_good], cut.items[is_good])]
-        found.append(self._one_by_one(cut, texts, ~is_good, is_valid, listed))
-        found.append(self._rejected(verdicts))
-        return self._beside_origin(found, columns, shown)
+        result = [(values.filter(pa.array(is_good)), cut.places[is_good], cut.items[is_good])]
+        result.append(self._one_by_one(cut, texts, ~is_good, is_valid, listed))
+        result.append(self._rejected(verdicts))
+        return self._beside_origin(result, columns, shown)
 
     def times(self, lines: pa.Table) -> pa.Table:
         """Return what shows passes: lines and items, texts of times, and what the rows of a source have in common."""
@@ -149,22 +149,22 @@ class Parser:
 
     def _cut(self, lines: Mapping[str, pa.Array]) -> tuple[CutRows, _Verdicts]:
         """Return the texts of rows, and the verdicts on lines, or their items, that have none."""
-        found, is_cut = cut_plain(lines, self.layouts, self.stream)
+        result, is_cut = cut_plain(lines, self.layouts, self.stream)
         others = np.flatnonzero(~is_cut)
         reader, verdicts = RecordTexts(self.stream, self.layouts, self.schemas), _Verdicts()
         at, texts = list[tuple[int, int]](), list[Mapping[str, str | None]]()
         wanted = pa.table({name: lines[name] for name in ("source_file", "layout", "record", "fault")})
-        for place, line in zip(others.tolist(), wanted.take(pa.array(others)).to_pylist(), strict=True):
+        for number, line in zip(others.tolist(), wanted.take(pa.array(others)).to_pylist(), strict=True):
             for item, row in enumerate(reader.rows(line)):
                 if isinstance(row, Rejected):
-                    verdicts.append((place, item, str(row)))
+                    verdicts.append((number, item, str(row)))
                 else:
-                    at.append((place, item))
+                    at.append((number, item))
                     texts.append(row)
         names = self._names_cut
         places, items = np.array(at, np.int64).reshape(-1, 2).T
         one_by_one = CutRows(places, items, {n: text_array([row[n] for row in texts]) for n in names})
-        return joined_rows([found, one_by_one], names), verdicts
+        return joined_rows([result, one_by_one], names), verdicts
 
     @cached_property
     def _names_cut(self) -> list[str]:
@@ -187,8 +187,8 @@ class Parser:
             files = lines["source_file"].dictionary_encode()
             paths = [located(self.stream.source.path, path) for path in files.dictionary.to_pylist()]
             for name in self._fields.of_files:
-                found = text_array([self._fields.fields[name].from_file(path) for path in paths])
-                texts[name] = found.take(files.indices).take(at)
+                result = text_array([self._fields.fields[name].from_file(path) for path in paths])
+                texts[name] = result.take(files.indices).take(at)
         return usual_texts(texts, self.stream, self._fields), is_valid
 
     def _one_by_one(
@@ -207,15 +207,15 @@ class Parser:
             if listed is None
             else listed.take(pa.array(places)).to_pylist()
         )
-        found = list[dict[str, Any]]()
+        result = list[dict[str, Any]]()
         for row, listed_us, is_utf8 in zip(rows, times, is_valid[places].tolist(), strict=True):
             try:
                 if not is_utf8:
                     raise Rejected(_NOT_UTF8)
-                found.append(values.of(row, listed_us))
+                result.append(values.of(row, listed_us))
             except Rejected as verdict:
-                found.append(_reason(str(verdict)))
-        return self._table(found), cut.places[is_open], cut.items[is_open]
+                result.append(_reason(str(verdict)))
+        return self._table(result), cut.places[is_open], cut.items[is_open]
 
     def _rejected(self, verdicts: _Verdicts) -> _Part:
         places, items = np.array([each[:2] for each in verdicts], np.int64).reshape(-1, 2).T
@@ -242,14 +242,14 @@ class Parser:
             values, places, items = values.take(pa.array(order)), places[order], items[order]
         at, is_bad = pa.array(places), values["reason"].is_valid().to_numpy()
         kept = pa.array(places, mask=~(is_bad | self.keeps_records))
-        found = {name: values[name] for name in values.column_names}
-        found |= {name: lines[name].take(at) for name in ORIGIN[:2]}
-        found |= {name: lines[name].take(kept) for name in ("record", "message")}
-        found["source_item"] = pa.array(items.astype(np.int32))
+        result = {name: values[name] for name in values.column_names}
+        result |= {name: lines[name].take(at) for name in ORIGIN[:2]}
+        result |= {name: lines[name].take(kept) for name in ("record", "message")}
+        result["source_item"] = pa.array(items.astype(np.int32))
         if self.stream.identity_is_record:
-            offsets = None if shown is None else shown.of(found["source_line"], items).to_pylist()
-            found["record_hash"] = self._hashes(lines["record"], places, items, is_bad, offsets)
-        return pa.table({name: found[name] for name in self.schema.names}).cast(self.schema)
+            offsets = None if shown is None else shown.of(result["source_line"], items).to_pylist()
+            result["record_hash"] = self._hashes(lines["record"], places, items, is_bad, offsets)
+        return pa.table({name: result[name] for name in self.schema.names}).cast(self.schema)
 
     def _hashes(
         self,
@@ -264,41 +264,41 @@ class Parser:
         Of a message that the bridge landed, the record is its topic and payload; when it was received is no part.
         """
         is_message, has_items = self.stream.source.kind == "mqtt", self.stream.source.has_items
-        found, last, digest = list[bytes | None](), -1, hashlib.md5()
+        result, last, digest = list[bytes | None](), -1, hashlib.md5()
         shown = offsets or [None] * len(places)
-        for place, item, is_rejected, offset in zip(
+        for number, item, is_rejected, offset in zip(
             places.tolist(), items.tolist(), is_bad.tolist(), shown, strict=True
         ):
             if is_rejected:
-                found.append(None)
+                result.append(None)
                 continue
-            if place != last:
-                record = records[place].as_py()
-                last, digest = place, hashlib.md5(_said_by(record) if is_message else record)
+            if number != last:
+                record = records[number].as_py()
+                last, digest = number, hashlib.md5(_content_of(record) if is_message else record)
             of_item = digest.copy()
             of_item.update((offset or "").encode() + (b"\n%d" % item if has_items else b""))
-            found.append(of_item.digest())
-        return pa.array(found, pa.binary())
+            result.append(of_item.digest())
+        return pa.array(result, pa.binary())
 
 
-def _said_by(message: bytes) -> bytes:
+def _content_of(message: bytes) -> bytes:
     """Return topic and payload of a message, however it is spelled, as the bridge spells them."""
-    found = _SAID.match(message)
-    if found:
-        return found[0] + b"}"
+    result = _CONTENT.match(message)
+    if result:
+        return result[0] + b"}"
     members = json_object(message.decode()) or {}
-    said = {name: members[name] for name in ("topic", "payload", "payload_base64") if name in members}
-    return json.dumps(said, ensure_ascii=False).encode("utf-8", "replace")
+    content = {name: members[name] for name in ("topic", "payload", "payload_base64") if name in members}
+    return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _columns(lines: pa.Table | pa.RecordBatch) -> dict[str, pa.Array]:
-    found = {}
+    result = {}
     for name in lines.schema.names:
         column = lines.column(name)
-        found[name] = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if "message" not in found:
-        found["message"] = pa.nulls(lines.num_rows, MESSAGE)
-    return found
+        result[name] = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if "message" not in result:
+        result["message"] = pa.nulls(lines.num_rows, MESSAGE)
+    return result
 
 
 def _reason(verdict: str) -> dict[str, str]:

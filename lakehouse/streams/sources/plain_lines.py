@@ -67,13 +67,13 @@ def cut_plain(
         found_rows = (
             _of_messages(texts, fields.of_messages, paths) if is_message else shaped_rows(texts, paths)
         )
-        parts += [CutRows(at[rows], items, found) for rows, items, found in found_rows]
+        parts += [CutRows(at[rows], items, texts) for rows, items, texts in found_rows]
     beside = fields.of_messages if source.kind == "mqtt" else ()
     names = [*fields.of_items, *fields.of_records.fields, *beside]
-    found = joined_rows(parts, names)
+    result = joined_rows(parts, names)
     is_plain = np.zeros(len(is_open), np.bool_)
-    is_plain[found.places] = True
-    return found, is_plain
+    is_plain[result.places] = True
+    return result, is_plain
 
 
 def joined_rows(parts: Iterable[CutRows], names: Iterable[str]) -> CutRows:
@@ -161,12 +161,14 @@ def _of_messages(lines: pa.Array, beside: Mapping[str, str], paths: JsonPaths) -
     message = message.take(pa.array(places))
     payload = pc.replace_substring(pc.struct_field(message, "payload"), '\\"', '"')
     if paths.is_empty:
-        found: Iterable[Rows] = [(np.arange(len(places)), np.zeros(len(places), np.int64), {})]
+        result: Iterable[Rows] = [(np.arange(len(places)), np.zeros(len(places), np.int64), {})]
     else:
-        found = shaped_rows(payload, paths)
-    told = {name: payload if path == "$payload" else _beside(message, path) for name, path in beside.items()}
-    for rows, items, texts in found:
-        around = {name: text.take(pa.array(rows)) for name, text in told.items()}
+        result = shaped_rows(payload, paths)
+    envelope = {
+        name: payload if path == "$payload" else _beside(message, path) for name, path in beside.items()
+    }
+    for rows, items, texts in result:
+        around = {name: text.take(pa.array(rows)) for name, text in envelope.items()}
         yield places[rows], items, texts | around
 
 
@@ -188,7 +190,7 @@ def _of_delimited(
     at = wanted.places(layout)
     # Where a line is one row, it has one item, which no field tells of.
     channels = np.array(fields.channels(layout) if fields.unpivot else [0], np.int64)
-    is_absent = any(place is None and not wanted.fields[name].optional for name, place in at.items())
+    is_absent = any(position is None and not wanted.fields[name].optional for name, position in at.items())
     separator = "\t" if source.format in BY_TAB else source.separator
     if not names or is_absent or not len(channels) or not (separator + source.quote).isascii():
         return joined_rows([], ())
@@ -205,10 +207,13 @@ def _of_delimited(
     items = np.tile(np.arange(len(channels)), len(places))
     starts = np.repeat(np.arange(len(places)) * len(names), len(channels))
     nothing = pa.nulls(len(items), pa.string())
-    texts = {n: nothing if place is None else cut.take(pa.array(starts + place)) for n, place in at.items()}
+    texts = {
+        n: nothing if position is None else cut.take(pa.array(starts + position))
+        for n, position in at.items()
+    }
     of_names = pa.array([names[n] for n in channels], pa.string())
-    for name, told in fields.of_items.items():
-        is_name = told == "name"
+    for name, role in fields.of_items.items():
+        is_name = role == "name"
         texts[name] = (
             of_names.take(pa.array(items)) if is_name else cut.take(pa.array(starts + channels[items]))
         )

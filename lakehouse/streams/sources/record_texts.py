@@ -86,10 +86,10 @@ class RecordTexts:
         places = self._places(layout)
         cut = text.split("\t") if source.format in BY_TAB else _cut(text, source.separator, source.quote)
         if cut is None or len(cut) != len(layout or ()):
-            found = MISQUOTED if cut is None else str(len(cut))
+            result = MISQUOTED if cut is None else str(len(cut))
             file = line["source_file"].rpartition("/")[2]
-            raise Rejected(file.join(expected_fields(layout, source)) + found)
-        texts = {name: None if place is None else cut[place] for name, place in places.items()}
+            raise Rejected(file.join(expected_fields(layout, source)) + result)
+        texts = {name: None if position is None else cut[position] for name, position in places.items()}
         return [texts] if self._fields.unpivot is None else self._items(texts, cut, layout or ())
 
     def _items(self, texts: Texts, cut: list[str], layout: tuple[str, ...]) -> list[Texts | Rejected]:
@@ -134,8 +134,8 @@ def _beside(message: Mapping[str, Any], path: str) -> str | None:
         path = "$payload_base64"
     if not path.startswith(TOPIC_LEVEL):
         return text_of(message.get(path.removeprefix("$")))
-    levels, place = (text_of(message["topic"]) or "").split("/"), int(path.removeprefix(TOPIC_LEVEL))
-    return levels[place] if place < len(levels) else None
+    levels, position = (text_of(message["topic"]) or "").split("/"), int(path.removeprefix(TOPIC_LEVEL))
+    return levels[position] if position < len(levels) else None
 
 
 def _cut(text: str, separator: str, quote: str) -> list[str] | None:
@@ -145,12 +145,12 @@ def _cut(text: str, separator: str, quote: str) -> list[str] | None:
     fields, end = list[str](), -1
     field = _field(separator, quote)
     while end < len(text):
-        found = field.match(text, end + 1)
-        if found is None:
+        result = field.match(text, end + 1)
+        if result is None:
             return None
-        quoted = found["quoted"]
-        fields.append(found["bare"] if quoted is None else quoted.replace(quote * 2, quote))
-        end = found.end()
+        quoted = result["quoted"]
+        fields.append(result["bare"] if quoted is None else quoted.replace(quote * 2, quote))
+        end = result.end()
     return fields
 
 

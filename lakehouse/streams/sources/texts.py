@@ -138,8 +138,8 @@ def _double(text: str) -> float | None:
 
 
 def _is_number(text: str) -> bool:
-    found = _NUMBER.fullmatch(text) if len(text) <= LONGEST_NUMBER else None
-    return found is not None and abs(int(found[1] or 0)) <= _MOST_EXPONENT
+    match = _NUMBER.fullmatch(text) if len(text) <= LONGEST_NUMBER else None
+    return match is not None and abs(int(match[1] or 0)) <= _MOST_EXPONENT
 
 
 def _number(text: str) -> Decimal | None:
@@ -157,17 +157,17 @@ def _decimal(text: str, scale: int) -> Decimal | None:
 
 def _shown(text: str) -> tuple[int, str | None] | None:
     """Return the microseconds that clocks show, and the offset from UTC that the text names; None if it is no time."""
-    found = _ISO.fullmatch(text)
-    if not found:
+    match = _ISO.fullmatch(text)
+    if not match:
         return None
-    year, month, day = map(int, found["date"].split("-"))
-    hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
+    year, month, day = map(int, match["date"].split("-"))
+    hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
     try:
         shown = datetime(year + _CYCLE_YEARS * (year == 0), month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
-    micros = (shown - _EPOCH) // _MICROSECOND + int((found["part"] or "0")[:6].ljust(6, "0"))
-    return micros - _CYCLE_DAYS * (year == 0) * _DAY_US, found["offset"]
+    micros = (shown - _EPOCH) // _MICROSECOND + int((match["part"] or "0")[:6].ljust(6, "0"))
+    return micros - _CYCLE_DAYS * (year == 0) * _DAY_US, match["offset"]
 
 
 def offset_us(text: str) -> int | None:

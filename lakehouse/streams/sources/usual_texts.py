@@ -25,11 +25,11 @@ def usual_texts(texts: Mapping[str, pa.Array], stream: Stream, fields: FieldMap)
     source = stream.source
     nulls = (*source.nulls, *(_UNSET if source.format == "zeek" else ()))
     nulls = (*nulls, "") if source.format in _WITHOUT_EMPTY else nulls
-    found = {name: _known(pc.ascii_trim(text, BLANKS), nulls) for name, text in texts.items()}
+    result = {name: _known(pc.ascii_trim(text, BLANKS), nulls) for name, text in texts.items()}
     if source.format == "nfdump":
-        of_durations = (name for name in found if fields.path(name) == "duration")
-        found |= {name: _each(found[name], as_seconds) for name in of_durations}
-    return _as_flow(found) if source.shape == "flow" else found
+        of_durations = (name for name in result if fields.path(name) == "duration")
+        result |= {name: _each(result[name], as_seconds) for name in of_durations}
+    return _as_flow(result) if source.shape == "flow" else result
 
 
 def _known(text: pa.Array, nulls: tuple[str, ...]) -> pa.Array:
@@ -47,7 +47,7 @@ def _each(text: pa.Array, change: Callable[[str], str]) -> pa.Array:
 
 def _as_flow(texts: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """Return texts with ``proto`` as a lower-case name, and ports only where the protocol has them."""
-    proto = _each(texts["proto"], lambda said: _NUMBERED.get(said.lower(), said.lower()))
+    proto = _each(texts["proto"], lambda name: _NUMBERED.get(name.lower(), name.lower()))
     has_ports = pc.is_in(proto, pa.array(WITH_PORTS))
     ports = {
         name: pc.if_else(has_ports, texts[name], pa.scalar(None, pa.string()))
