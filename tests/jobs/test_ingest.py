@@ -89,6 +89,31 @@ def test_a_rotated_log_without_an_identity_is_counted_once_and_told_of(tmp_path:
     assert found["standing"] == ["log.csv changed after it was read, not read again; give it a new name"]
 
 
+@pytest.mark.parametrize(("options", "accepted"), [("", 17), ('identity = ["device", "ts"]', 9)])
+def test_a_log_that_was_rotated_after_it_had_grown_is_read_and_told_of(
+    tmp_path: Path, options: str, accepted: int
+) -> None:
+    home = project(tmp_path / "a", options)
+    log = home / "landing" / "log.csv"
+    log.write_text(ROWS)
+    run(home)
+
+    more = "2026-01-09T00:00:00Z,a,1.0\n"
+    log.write_text(ROWS + more)
+    log.rename(home / "landing" / "log.csv.1")
+    # Of another log, and of one that begins otherwise.
+    (home / "landing" / "other.csv.1").write_text(ROWS.replace("-01-", "-02-"))
+    (home / "landing" / "log.csv.2").write_text(ROWS.replace("-01-", "-03-") + more.replace("-01-", "-03-"))
+    run(home)
+
+    rows = ledger(home)
+    assert sum(row["accepted"] for row in rows) == accepted + 8 + 9
+    assert rows[-1]["repeated_files"] == [
+        f"log.csv.1 begins with the content of log.csv read in batch 1, and {len(more)} bytes more; "
+        "without an identity rows of that content count twice"
+    ]
+
+
 def test_rows_of_a_file_met_again_are_duplicates_where_they_have_an_identity(tmp_path: Path) -> None:
     home = project(tmp_path / "a", 'identity = ["device", "ts"]')
     for name in ("1.csv", "2.csv"):

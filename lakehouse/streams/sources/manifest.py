@@ -69,15 +69,22 @@ class LandedFile:
 class Repeat:
     """A file whose content was read under another name; both are names below the landing folder.
 
-    Where rows have an identity it ``is_read``: its rows are duplicates.
+    Where rows have an identity it ``is_read``: its rows are duplicates. So it is if it has ``more`` bytes behind that
+    content, as a log that was rotated after it had grown.
     """
 
     file: LandedFile
     read_as: str
     batch: int
     is_read: bool
+    more: int = 0
 
     def __str__(self) -> str:
+        if self.more:
+            content = (
+                f"the content of {self.read_as} read in batch {self.batch}, and {self.more:,} bytes more"
+            )
+            return f"{self.file.path} begins with {content}; without an identity rows of that content count twice"
         does = "its rows are compared by identity" if self.is_read else "not read again"
         return f"{self.file.path} has the content of {self.read_as} read in batch {self.batch}; {does}"
 

@@ -15,14 +15,17 @@ an index, and nothing is held in memory.
 from __future__ import annotations
 
 import os
+import re
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from lakehouse.declare.landing import located
+from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source
 from lakehouse.home.atomic_files import read_once
 from lakehouse.home.control.copies import drop
@@ -33,7 +36,7 @@ from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.streams.sources.compared_files import SAME, ComparedFiles, sentence
 from lakehouse.streams.sources.files import Found, all_landed, groups, landed
 from lakehouse.streams.sources.folded_manifests import FoldedManifests
-from lakehouse.streams.sources.landed_content import landing_of, seen
+from lakehouse.streams.sources.landed_content import digest, landing_of, seen
 from lakehouse.streams.sources.listing import Look
 from lakehouse.streams.sources.manifest import (
     KINDS,
@@ -53,6 +56,8 @@ from lakehouse.streams.sources.manifest import (
 )
 
 _LISTINGS = 3
+# What logs are renamed by: a number or a date behind their name.
+_ROTATED = re.compile(r"[.-][0-9]+(?:-[0-9]+)*$")
 
 
 class ManifestStore:
@@ -142,7 +147,7 @@ class ManifestStore:
         for group in groups(found, source):
             if not (files := all_landed(group, source)):
                 continue
-            repeats = self._repeats(files, is_repeat, is_compared) if is_repeat else ()
+            repeats = self._repeats(files, source, is_repeat, is_compared) if is_repeat else ()
             unread = {each.file.path for each in repeats if not each.is_read}
             new = tuple(file for file in files if file.path not in unread)
             self._add(Manifest(self.last_batch + 1, "files", new, (), self._changes(new), repeats=repeats))
@@ -152,7 +157,11 @@ class ManifestStore:
         return count
 
     def _repeats(
-        self, files: Sequence[LandedFile], is_repeat: Callable[[Repeat], bool], is_compared: bool
+        self,
+        files: Sequence[LandedFile],
+        source: Source,
+        is_repeat: Callable[[Repeat], bool],
+        is_compared: bool,
     ) -> tuple[Repeat, ...]:
         """Return those files whose content was read under another name, or is in a file before them."""
         folded, repeats = self.folded.read_as(file.digest for file in files), list[Repeat]()
@@ -162,11 +171,26 @@ class ManifestStore:
                 continue
             read = (each.get(file.digest, ()) for each in (self._by_digest, folded, own))
             same = (Repeat(file, *one, is_compared) for one in chain(*read))
-            if repeat := next(filter(is_repeat, same), None):
+            begun = self._begun(file, source)
+            if repeat := next(filter(is_repeat, chain(same, begun)), None):
                 repeats.append(repeat)
             else:
                 own.setdefault(file.digest, []).append((file.path, self.last_batch + 1))
         return tuple(repeats)
+
+    def _begun(self, file: LandedFile, source: Source) -> Iterator[Repeat]:
+        """Yield what a file is that a log was rotated to after it had grown: one that begins with what was read."""
+        name, path = _ROTATED.sub("", file.path), located(source.path, file.path)
+        if name == file.path or is_remote(path):
+            return
+        for log in self.files_of([name]):
+            read = (each.get(log.digest, ()) for each in (self._by_digest, self.folded.read_as([log.digest])))
+            batch = next((batch for name, batch in chain(*read) if name == log.path), None)
+            if batch is None or not 0 < log.size < file.size:
+                continue
+            with suppress(OSError):
+                if digest(path, landing_of(source), log.size) == log.digest:
+                    yield Repeat(file, log.path, batch, True, file.size - log.size)
 
     def add_requeue(self, reasons: tuple[str, ...]) -> Manifest:
         """Write the manifest of a batch that takes quarantined records of these reasons through again."""
@@ -289,8 +313,8 @@ class ManifestStore:
         crash_point("ingest.manifest-written")
 
     def _note_read(self, manifest: Manifest) -> None:
-        for digest, path in read_files(manifest):
-            self._by_digest.setdefault(digest, []).append((path, manifest.batch))
+        for content, path in read_files(manifest):
+            self._by_digest.setdefault(content, []).append((path, manifest.batch))
 
     def _write(self, manifest: Manifest, *, is_new: bool = False) -> None:
         write_sealed(manifest_file(self.folder, manifest.batch), manifest.to_json(), is_new=is_new)
