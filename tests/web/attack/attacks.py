@@ -281,10 +281,15 @@ def _any(dice: random.Random) -> tuple[str, str, Params]:
 
 
 def _fitting(params: Params) -> Params:
-    """Return the last parameters, no more than the client sends."""
-    while len(urlencode(params)) > 60_000:
-        params = params[1:]
-    return params
+    """Return the first parameters, no more than the client sends."""
+    fitting: Params = []
+    size = 0
+    for one in params:
+        size += len(urlencode([one])) + 1
+        if size > 60_000:
+            break
+        fitting.append(one)
+    return fitting
 
 
 def _stream(dice: random.Random) -> str:
