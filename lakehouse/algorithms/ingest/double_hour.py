@@ -43,7 +43,7 @@ def double_hours(zone: str, wall_us: Times) -> list[DoubleHour]:
     days = np.unique(wall_us // DAY_US)
     near = np.unique(np.concatenate([days - 2, days - 1, days, days + 1]))
     inside = near[(near > _FIRST_DAY) & (near < _LAST_DAY)].tolist()
-    return [found for day in inside if (found := _put_back(zone, day)) is not None]
+    return [hour for day in inside if (hour := _put_back(zone, day)) is not None]
 
 
 def passes(source: Times, wall_us: Times, hour: DoubleHour) -> Passes:
@@ -52,9 +52,9 @@ def passes(source: Times, wall_us: Times, hour: DoubleHour) -> Passes:
     ``source``: a number per row, the same for rows that stand in one order. ``wall_us``: local times. Rows stand in
     the order of their file.
     """
-    found = np.zeros(len(wall_us), np.int8)
+    known = np.zeros(len(wall_us), np.int8)
     if not len(wall_us):
-        return found
+        return known
     begin, end, _ = hour
     order = np.argsort(source, kind="stable")
     group = np.unique(source[order], return_inverse=True)[1].reshape(-1)
@@ -71,8 +71,8 @@ def passes(source: Times, wall_us: Times, hour: DoubleHour) -> Passes:
     steps = np.cumsum(is_back)
     first_of_group = np.searchsorted(group, group)
     is_behind = steps > steps[first_of_group]
-    found[order] = np.where(once[group] & is_double, np.where(is_behind, SECOND, FIRST), UNKNOWN)
-    return found
+    known[order] = np.where(once[group] & is_double, np.where(is_behind, SECOND, FIRST), UNKNOWN)
+    return known
 
 
 @lru_cache(maxsize=4096)
