@@ -11,7 +11,6 @@ tour=demo
 run=$PWD/.venv/bin/tidemark
 if [ "${1:-}" = --cluster ]; then
     tour=demo-cluster/tour
-    run="$PWD/.venv/bin/python -m tests.cluster.command"
 fi
 if [ -z "${TIDEMARK_HOME:-}" ]; then
     rm -rf "$tour"

@@ -14,12 +14,22 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakehouse.engine.faults import received
-from lakehouse.engine.tasks import ERROR, KEY, PACKED, OverItems, OverKeys, Packing, as_bytes, with_error
+from lakehouse.engine.tasks import (
+    ERROR,
+    KEY,
+    PACKED,
+    OverItems,
+    OverKeys,
+    OverRows,
+    Packing,
+    as_bytes,
+    with_error,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakehouse.engine.contract import Kernel, KeyedKernel
+    from lakehouse.engine.contract import Items, Kernel, KeyedKernel
 
 # Tasks for each core, so that cores that have long items leave the others to the rest.
 _TASKS_A_CORE = 4
@@ -42,15 +52,15 @@ class SparkEngine:
             self._cores = int(partitions or self._session.conf.get("spark.sql.shuffle.partitions") or 2)
         return self._cores
 
-    def map(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
+    def map(self, items: Items, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
         """Run a kernel once for each item, in one job."""
-        if not items.num_rows:
+        if isinstance(items, pa.Table) and not items.num_rows:
             return schema.empty_table()
         return self._collected(self._over(items, kernel, schema, step), schema, step)
 
     def by_key(
         self,
-        items: pa.Table,
+        items: Items,
         read: Kernel,
         rows_schema: pa.Schema,
         key: str,
@@ -59,14 +69,17 @@ class SparkEngine:
         step: str,
     ) -> pa.Table:
         """Run a kernel once for each key, in one job with a shuffle."""
-        if not items.num_rows:
+        if isinstance(items, pa.Table) and not items.num_rows:
             return schema.empty_table()
         rows = self._over(items, Packing(read, rows_schema, key), PACKED, step)
         task = OverKeys(kernel, schema, step)
         found = rows.groupBy(KEY).applyInArrow(lambda key, rows: task(key, rows), _spark_schema(schema))
         return self._collected(found, schema, step)
 
-    def _over(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> DataFrame:
+    def _over(self, items: Items, kernel: Kernel, schema: pa.Schema, step: str) -> DataFrame:
+        if not isinstance(items, pa.Table):
+            over = OverRows(kernel, schema, step)
+            return items.mapInArrow(lambda batches: over(batches), _spark_schema(schema))
         # Items go with the function, not as rows: Spark puts rows that come from Arrow into one partition.
         task = OverItems(as_bytes(items), kernel, schema, step)
         tasks = min(items.num_rows, _TASKS_A_CORE * self.cores)

@@ -11,8 +11,9 @@ files, it stays right when files are merged. ``definition`` says which columns a
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,8 @@ FAN = 8
 _HEAD = struct.Struct("<8sqqq")
 _MAGIC = b"tidemrk1"
 _ROW_BYTES = 12
+# Of a long run so many numbers are made at a time.
+_PIECE = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,11 @@ class Run:
     low: int
     high: int
     count: int
+
+    @property
+    def bytes(self) -> int:
+        """The size of the file."""
+        return _HEAD.size + _ROW_BYTES * self.count
 
     @property
     def hashes(self) -> Hashes:
@@ -96,15 +104,17 @@ class IdentityIndex:
 
     def find(self, wanted: Hashes, low: int, high: int) -> tuple[Hashes, Batches]:
         """Return those of some hashes, sorted, that earlier batches may hold between two event times."""
-        near = [run for run in self.runs() if run.count and run.low <= high and run.high >= low]
-        found = [run.find(wanted) for run in near]
-        hashes = np.concatenate([hashes for hashes, _ in found] or [np.empty(0, np.uint64)])
-        return hashes, np.concatenate([batches for _, batches in found] or [np.empty(0, np.uint32)])
+        return find_in(self.runs(), wanted, low, high)
 
     def add(self, first: int, last: int, hashes: Hashes, batches: Batches, times: tuple[int, int]) -> None:
         """Add a run of batches of which nothing was known: earlier ones, or this one."""
         order = np.argsort(hashes, kind="stable")
         self._write(first, last, hashes[order], batches[order], times)
+
+    def add_batch(self, batch: int, hashes: Iterable[Hashes], count: int, times: tuple[int, int]) -> None:
+        """Add the run of this batch: its hashes, sorted, in pieces of which one is held at a time."""
+        of_batch = (np.full(min(_PIECE, count - low), batch, np.uint32) for low in range(0, count, _PIECE))
+        self._write_pieces(batch, batch, count, times, chain(hashes, of_batch))
 
     def forget(self, before_us: int, through: int) -> None:
         """Empty the runs whose rows have all left raw: those before an event time, of batches up to one."""
@@ -127,12 +137,17 @@ class IdentityIndex:
                 return
 
     def _write(self, first: int, last: int, hashes: Hashes, batches: Batches, times: tuple[int, int]) -> None:
+        self._write_pieces(first, last, len(hashes), times, (hashes, batches))
+
+    def _write_pieces(
+        self, first: int, last: int, count: int, times: tuple[int, int], pieces: Iterable[Hashes | Batches]
+    ) -> None:
         path = self.folder / f"{first:08d}-{last:08d}.{self._definition}"
         # On disk before it has its name: a run that lost its bytes to a power cut would let repeats through.
         with replacing(path, durable=True) as file:
-            file.write(_HEAD.pack(_MAGIC, len(hashes), *times))
-            file.write(np.ascontiguousarray(hashes, "<u8").data)
-            file.write(np.ascontiguousarray(batches, "<u4").data)
+            file.write(_HEAD.pack(_MAGIC, count, *times))
+            for piece in pieces:
+                file.write(np.ascontiguousarray(piece, piece.dtype.newbyteorder("<")).data)
 
     def _opened(self, path: Path) -> Run | None:
         """Return the run of a file; None for one of another definition, or not as it was written."""
@@ -146,6 +161,13 @@ class IdentityIndex:
         if magic != _MAGIC or path.stat().st_size != _HEAD.size + _ROW_BYTES * count:
             return None
         return Run(path, int(first), int(last), low, high, count)
+
+
+def find_in(runs: Iterable[Run], wanted: Hashes, low: int, high: int) -> tuple[Hashes, Batches]:
+    """Return those of some hashes, sorted, that runs have whose rows may be between two event times."""
+    found = [run.find(wanted) for run in runs if run.count and run.low <= high and run.high >= low]
+    hashes = np.concatenate([hashes for hashes, _ in found] or [np.empty(0, np.uint64)])
+    return hashes, np.concatenate([batches for _, batches in found] or [np.empty(0, np.uint32)])
 
 
 def _widest_first(path: Path) -> tuple[int, int]:

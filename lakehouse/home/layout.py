@@ -75,6 +75,10 @@ class Home:
         """Hashes of the known identities, by ingest batch: a cache of raw and of what is remembered beyond it."""
         return self.root / "identities" / stream
 
+    def identity_copies(self, stream: str) -> Path:
+        """Copies of these beside the tables, for tasks elsewhere, where the tables are on a store."""
+        return self.tables / "identities" / stream
+
     def rollup(self, stream: str) -> Path:
         """Nodes of every level and grouping of a stream."""
         return self.tables / "rollup" / stream

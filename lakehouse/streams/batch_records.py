@@ -15,21 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.table_log import read_columns
 from lakehouse.spark import tables
-from lakehouse.streams.quarantine import requeued_lines
-from lakehouse.streams.sources.manifest import Manifest, layouts_of
+from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.messages import messages_beside, read_few, read_messages
-from lakehouse.streams.sources.numbered import LineSet, NumberedLines
-from lakehouse.streams.sources.parser import Parser
-from lakehouse.streams.sources.typed_rows import rows_of_files, rows_of_lines
 
 ORIGIN = ["source_file", "source_line", "source_item"]
 # What it takes to put rows in order.
@@ -102,58 +96,6 @@ class BatchRecords:
         """The stream as it is declared, and when its records were listed; requeued ones were at different times."""
         is_requeue = self.manifest.kind == "requeue"
         return self.tables.stream.listed_at(None if is_requeue else self.manifest.listed_us)
-
-    @cached_property
-    def lines(self) -> NumberedLines:
-        """The numbered lines of a batch that is not of files."""
-        spark, stream = self.tables.spark, self.stream
-        if self.manifest.kind == "requeue":
-            return requeued_lines(spark, self.tables.layout, stream, self.store, self.manifest)
-        read = read_few if self.one_by_one else read_messages
-        return read(spark, self.manifest.ranges, stream.source)
-
-    @cached_property
-    def parser(self) -> Parser:
-        """What makes rows of the records; where rows are compared, they have the bytes that were judged."""
-        is_of_files = self.manifest.kind == "files"
-        layouts = layouts_of(self.manifest.files) if is_of_files else self.lines.layouts
-        return Parser.of(self.stream, layouts, keeps_records=bool(self.stream.identity))
-
-    @property
-    def rows(self) -> DataFrame:
-        """Every row of the batch, typed, with its reason for rejection."""
-        if self.manifest.kind == "files":
-            return rows_of_files(self.tables.spark, self.manifest.files, self.parser)
-        return rows_of_lines(self.lines.frame, self.parser)
-
-    def rejected_beside(self, accepted: Mapping[str, LineSet]) -> DataFrame:
-        """The records of the batch that are refused, with their reasons, when lines with ``accepted`` rows are known.
-
-        Only the other lines are parsed again; where a line may hold several rows, all are.
-        """
-        manifest = self.manifest
-        if self.stream.source.has_items:
-            return self.rejected
-        if manifest.kind == "files":
-            return _rejected_of(rows_of_files(self.tables.spark, manifest.files, self.parser, accepted))
-        others = self.tables.spark.createDataFrame(messages_beside(manifest.ranges, accepted))
-        frame = self.lines.frame.join(F.broadcast(others), ORIGIN[:2], "left_semi")
-        return _rejected_of(rows_of_lines(frame, self.parser))
-
-    @property
-    def rejected(self) -> DataFrame:
-        """The records of the batch that are refused, with their reasons."""
-        return _rejected_of(self.rows)
-
-    @property
-    def can_stream(self) -> bool:
-        """Whether rows can be written as they are read: none is compared with another."""
-        is_read = self.manifest.kind in ("files", "kafka")
-        return is_read and not self.stream.identity
-
-
-def _rejected_of(rows: DataFrame) -> DataFrame:
-    return rows.where(F.col("reason").isNotNull()).select(*REJECTED)
 
 
 def processing_order(rows: pa.Table, *first: Key) -> npt.NDArray[np.intp]:

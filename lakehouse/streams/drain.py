@@ -165,12 +165,17 @@ def _tried(records: BatchRecords, before: Attempts) -> dict[str, Any] | Attempts
     except BaseException:
         end_attempt(target.layout, name, before, None)
         raise
-    text = error_text(failure)[:_LONGEST_ERROR] if counts else None
+    text = _text_of(failure)[:_LONGEST_ERROR] if counts else None
     after = end_attempt(target.layout, name, before, text)
     tries = 1 if is_last else _tries(records)
     if text is None or after.failed < tries or not is_running(target.spark):
         raise failure
     return after
+
+
+def _text_of(failure: Exception) -> str:
+    """Return an error's text without the notes that tell which task it was in."""
+    return error_text(failure).removesuffix("\n".join(["", *getattr(failure, "__notes__", ())]))
 
 
 def _committed(records: BatchRecords) -> dict[str, Any]:

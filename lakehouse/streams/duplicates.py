@@ -22,13 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse.algorithms.ingest.duplicates import CONFLICT, DUPLICATE, verdicts
+from lakehouse.algorithms.ingest.duplicates import verdicts
 from lakehouse.declare.stream import Stream
 from lakehouse.home.identity_index import LARGE, Batches, Hashes, IdentityIndex
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.home.table_files import source
 from lakehouse.home.table_log import Between, files_with, newest_version, read_parts
+from lakehouse.home.tables_place import place_at
 from lakehouse.streams.batch_records import StreamTables, processing_order
 from lakehouse.streams.identities import (
     REMEMBERED,
@@ -46,50 +47,41 @@ _ROW = ("event_us", "batch")
 
 
 @dataclass(frozen=True)
-class Hashed:
-    """A batch's rows by the hash of their identity: those that have one, and their earliest and latest time."""
+class Accepted:
+    """The rows that earlier batches accepted: the addresses of raw, and of what is remembered of its former rows."""
 
-    batch: int
-    hashes: Hashes
-    low: int
-    high: int
+    stream: Stream
+    raw: str
+    remembered: str
+
+    @staticmethod
+    def of(target: StreamTables) -> Accepted:
+        """Return those of a stream's tables."""
+        tables = (target.layout.raw, target.layout.remembered)
+        return Accepted(target.stream, *(str(table(target.stream.name).absolute()) for table in tables))
 
 
-def find_repeats(
-    target: StreamTables, hashed: Hashed, rows_of: Callable[[Hashes], pa.Table]
+def repeats_of(
+    batch: int,
+    accepted: Accepted,
+    suspects: Hashes,
+    known: tuple[Hashes, Batches],
+    rows_of: Callable[[Hashes], pa.Table],
 ) -> pa.Table | None:
-    """Return the rows that are duplicates or conflicts, with their ``verdict``; None for none.
+    """Return those of a batch's suspects that are duplicates or conflicts, with their ``verdict``; None for none.
 
-    ``rows_of`` returns the batch's usable rows with given hashes, with all columns named by ``compared``; its other
-    columns are kept. The batch's own hashes are added to the index.
+    ``known``: hashes that earlier batches have, and these batches; ``rows_of`` returns the batch's
+    usable rows with given hashes, with all columns named by ``compared``; its other columns are kept.
     """
-    index = _open_index(target, hashed.batch)
-    unique, counts = np.unique(hashed.hashes, return_counts=True)
-    apart = target.stream.repeat_distance_us
-    known, batches = index.find(unique, hashed.low - apart, hashed.high + apart)
-    index.add(
-        *(hashed.batch, hashed.batch, unique, np.full(len(unique), hashed.batch, np.uint32)),
-        (hashed.low, hashed.high),
-    )
-    suspects = np.union1d(unique[counts > 1], known)
-    if not len(suspects):
-        return None
     found = []
-    for part in np.array_split(suspects, -(-len(suspects) // _AT_ONCE)):
-        rows, is_known = rows_of(part), np.isin(known, part)
-        wanted = _wanted(target.stream, hashed.batch, rows, known[is_known], batches[is_known])
-        earlier, remembered = (None, None) if wanted is None else _known(target, wanted, rows)
-        found.append(judged(rows, earlier, target.stream, remembered))
-    repeats = pa.concat_tables(found)
-    return repeats if repeats.num_rows else None
-
-
-def count_repeats(repeats: pa.Table | None) -> dict[str, int]:
-    """Return how many duplicates and conflicts there are."""
-    if repeats is None:
-        return {}
-    counts = {each["values"]: each["counts"] for each in repeats["verdict"].value_counts().to_pylist()}
-    return {"duplicate": counts.get(DUPLICATE, 0), "conflict": counts.get(CONFLICT, 0)}
+    hashes, batches = known
+    for part in np.array_split(suspects, -(-len(suspects) // _AT_ONCE)) if len(suspects) else ():
+        rows, is_known = rows_of(part), np.isin(hashes, part)
+        wanted = _wanted(accepted.stream, batch, rows, hashes[is_known], batches[is_known])
+        earlier, remembered = (None, None) if wanted is None else _known(accepted, wanted, rows)
+        found.append(judged(rows, earlier, accepted.stream, remembered))
+    repeats = pa.concat_tables(found) if found else None
+    return repeats if repeats is not None and repeats.num_rows else None
 
 
 def conflict_detail(stream: Stream) -> str:
@@ -107,12 +99,11 @@ def _wanted(stream: Stream, batch: int, rows: pa.Table, hashes: Hashes, batches:
     return _Wanted(np.unique(hashes), numbers, times["min"] - apart, times["max"] + apart, exact)
 
 
-def _known(target: StreamTables, wanted: _Wanted, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+def _known(accepted: Accepted, wanted: _Wanted, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return the accepted rows that are wanted, and what is remembered of those that raw no longer has."""
-    stream, layout = target.stream, target.layout
-    schema = rows.select(compared(stream)).schema
-    earlier = _rows_in(wanted.files(layout.raw(stream.name)), wanted, stream, schema)
-    return earlier, _remembered_in(wanted.files(layout.remembered(stream.name)), wanted)
+    schema = rows.select(compared(accepted.stream)).schema
+    earlier = _rows_in(wanted.files(place_at(accepted.raw)), wanted, accepted.stream, schema)
+    return earlier, _remembered_in(wanted.files(place_at(accepted.remembered)), wanted)
 
 
 def judged(
@@ -214,7 +205,7 @@ def index_before(layout: Home, stream: Stream, batch: int) -> IdentityIndex:
     return IdentityIndex(layout.identities(stream.name), definition(stream), batch)
 
 
-def _open_index(target: StreamTables, batch: int) -> IdentityIndex:
+def open_index(target: StreamTables, batch: int) -> IdentityIndex:
     """Return the index of what batches before one accepted; batches that it lacks are read from raw."""
     index = index_before(target.layout, target.stream, batch)
     for first, last in index.missing():

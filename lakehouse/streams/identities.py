@@ -7,13 +7,10 @@ and 64 of its content (decision 0050 says how likely a mistake is).
 from __future__ import annotations
 
 import hashlib
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
@@ -47,13 +44,6 @@ def definition(stream: Stream) -> str:
     types = {name: sql_type(column) for name, column in stream.all_columns.items()}
     text = ", ".join(f"{name} {types.get(name)}" for name in identity_columns(stream))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def hash_column(stream: Stream) -> Column:
-    """Return the hash of a row's identity; null where it lacks a part: such a row is never compared."""
-    names = identity_columns(stream)
-    is_complete = reduce(lambda a, b: a & b, (F.col(name).isNotNull() for name in names))
-    return F.when(is_complete, F.xxhash64(*names))
 
 
 def hashes_of(rows: pa.Table, stream: Stream) -> tuple[Hashes, npt.NDArray[np.bool_]]:

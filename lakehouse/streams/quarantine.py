@@ -12,18 +12,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.table_log import read_parts
-from lakehouse.spark import tables
-from lakehouse.streams.sources.manifest import Layout, Manifest, layouts_of
+from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.messages import with_message
-from lakehouse.streams.sources.numbered import NumberedLines
 
 # Files with such a record were not read to their end.
 _PARTLY_READ = ("unreadable_file", "truncated_file")
@@ -92,7 +87,7 @@ def _rejected(layout: Home, stream: str, through: int | None = None) -> Iterator
             requeues = _requeues(layout, stream, through)
         records = rejected["records"]
         for manifest in requeues:
-            records = pc.if_else(_takes_records(manifest, rejected), 0, records)
+            records = pc.if_else(takes_records(manifest, rejected), 0, records)
         yield rejected.append_column("open", records)
 
 
@@ -128,63 +123,11 @@ def partly_read(layout: Home, stream: Stream) -> set[str]:
     return found
 
 
-def requeued_lines(
-    spark: SparkSession, layout: Home, stream: Stream, store: ManifestStore, manifest: Manifest
-) -> NumberedLines:
-    """Return the lines that a requeue manifest takes, with ``items``: which of a line's rows were rejected."""
-    rejected = tables.read(spark, layout.quarantine(stream.name)).where(F.col("batch") < manifest.batch)
-    taken = rejected.where(_takes(manifest) & ~_taken(store, manifest.batch))
-    lines = (
-        with_message(taken)
-        .groupBy("source_file", "source_line")
-        .agg(
-            *(F.first(name).alias(name) for name in _KEPT),
-            F.collect_set("source_item").alias("items"),
-            F.min("batch").alias("batch"),
-        )
-    )
-    came = tables.read(spark, layout.ledger(stream.name))
-    # A batch is finished soon after its records were listed.
-    came = came.select("batch", F.unix_micros("committed_at").alias("listed_us"))
-    lines = lines.join(F.broadcast(came), "batch", "left")
-    layouts, lines = _laid_out(spark, lines, store, stream)
-    no_fault = F.lit(None).cast("string").alias("fault")
-    return NumberedLines(lines.select(*_PLACE, "layout", *_KEPT, no_fault, "items", "listed_us"), layouts)
-
-
-def _laid_out(
-    spark: SparkSession, lines: DataFrame, store: ManifestStore, stream: Stream
-) -> tuple[tuple[Layout, ...], DataFrame]:
-    """Return the headers that lines can be under, and the lines with the number of theirs."""
-    if stream.source.kind == "kafka":
-        return (stream.source.fields or None,), lines.withColumn("layout", F.lit(0))
-    paths = lines.select("source_file").distinct().collect()
-    files = tuple(store.files_of(path for (path,) in paths))
-    layouts = layouts_of(files)
-    places = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
-    known = spark.createDataFrame(places, "source_file string, layout int")
-    return layouts, lines.join(F.broadcast(known), "source_file", "left")
-
-
-def _takes(manifest: Manifest) -> Column:
-    takes = (F.col("batch") < manifest.batch) & ~F.col("reason").isin(*NEVER_READ)
-    return takes & F.col("reason").isin(*manifest.reasons) if manifest.reasons else takes
-
-
-def _takes_records(manifest: Manifest, rejected: pa.Table) -> pa.ChunkedArray:
-    """Whether a requeue manifest takes the records of a batch and reason, as ``_takes``."""
+def takes_records(manifest: Manifest, rejected: pa.Table) -> pa.ChunkedArray:
+    """Whether a requeue manifest takes the records of a batch and reason."""
     takes = pc.and_not(
         pc.less(rejected["batch"], manifest.batch), pc.is_in(rejected["reason"], pa.array(NEVER_READ))
     )
     if not manifest.reasons:
         return takes
     return pc.and_(takes, pc.is_in(rejected["reason"], pa.array(manifest.reasons, pa.string())))
-
-
-def _taken(store: ManifestStore, before_batch: int | None) -> Column:
-    """Whether a requeue (before a batch, if given) has taken a record."""
-    taken = F.lit(False)
-    for manifest in store.manifests:
-        if manifest.kind == "requeue" and (before_batch is None or manifest.batch < before_batch):
-            taken = taken | _takes(manifest)
-    return taken

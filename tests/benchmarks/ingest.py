@@ -26,7 +26,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +34,6 @@ from pyspark.sql import functions as F
 from jobs import build_rollups, ingest, publish
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
-from lakehouse.streams import file_chunks
 from tests.benchmarks.parts import cpu_s, run_parts
 
 if TYPE_CHECKING:
@@ -274,10 +272,7 @@ def compared(spark: SparkSession, folder: Path, quick: bool) -> dict[str, Any]:
     rounds_of: dict[str, list[Taken]] = {key: [] for key in WAYS}
     for _ in range(rounds if quick else rounds + 1):
         for key, (job, name, identity) in WAYS.items():
-            # Quickly, a batch of any size is large.
-            most = 0 if quick and name == "large" else file_chunks.HELD_BYTES
-            with patch.object(file_chunks, "HELD_BYTES", most):
-                rounds_of[key].append(job(spark, folder / name, identity))
+            rounds_of[key].append(job(spark, folder / name, identity))
     found = {
         key: (statistics.median(wall), statistics.median(cpu))
         for key, all_of in rounds_of.items()

@@ -5,8 +5,8 @@
 The files and stream of ``tests.benchmarks.ingest``: a day of devices that report every second, into tables that hold
 the minute before; one line in ten thousand is no record, so that there is something to reject. The batch is run with
 and without an identity, the second of two runs each; ``--quick`` runs half an hour of one device with one, once.
-Batches that are too large are Spark's, which does what is asked of it at once: its pass over rows is taken apart by a
-second measurement: each stage alone, its rows thrown away.
+A job does what is asked of it at once: its pass over records is taken apart by a second measurement, in one process:
+each stage alone, its rows thrown away.
 
 *jobs*: Spark's, and how many of them only read the log of a Delta table. *bridge calls*: from Python into the JVM, and
 the seconds of those that do not wait for rows: what building plans costs.
@@ -17,7 +17,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,18 +27,17 @@ from jobs import ingest as job
 from lakehouse.declare.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import started_session
-from lakehouse.streams import drain, ingest, rollup, small_batch
-from lakehouse.streams.sources.manifest import layouts_of
+from lakehouse.streams import batch_jobs, drain, ingest, rollup
+from lakehouse.streams.file_records import FileRecords
+from lakehouse.streams.sources.lines import records_of
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.parser import Parser
-from lakehouse.streams.sources.typed_rows import rows_of_files
 from tests.benchmarks import page
 from tests.benchmarks.ingest import DAY_S, back_to_before, configured, land_the_day, write_files
 from tests.benchmarks.parts import run_parts
 from tests.benchmarks.stopwatch import HEADS, Job, Stopwatch, append_to, busy, jobs_since, steps_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 WAYS = {"without identity": "", "with identity": 'identity = ["device", "ts"]'}
 BAD_EVERY = 10_000
@@ -49,13 +49,10 @@ def watched() -> Stopwatch:
     watch = Stopwatch()
     watch.time(ManifestStore, "add_files", "manifest")
     watch.time(drain, "commit", "between the steps of a batch")
-    watch.time(small_batch.SmallBatch, "read", "read, parse and judge here")
-    watch.time(small_batch, "find_repeats", "repeats")
-    watch.time(small_batch, "lateness_of", "lateness")
-    watch.time(ingest.BufferedBatch, "counted", "read, parse, judge, count; rows are held")
-    watch.time(ingest.BufferedBatch, "repeats", "repeats")
-    watch.time(ingest, "lateness_of", "lateness")
-    watch.time(ingest, "written_lateness", "lateness")
+    watch.time(batch_jobs, "open_index", "index of identities")
+    watch.time(batch_jobs.Jobs, "read", "read, parse, judge and write parts")
+    watch.time(batch_jobs.Jobs, "compared", "the same, and compare identities")
+    watch.time(ingest, "commit_entries", "commit")
     watch.time(rollup, "append_new", "rollup: ledger, marker")
     watch.time(rollup, "write_nodes", "rollup: nodes")
     watch.time(tables, "append_once", append_to)
@@ -77,33 +74,35 @@ def steps(spark: SparkSession, settings: Settings, folder: Path) -> tuple[Stopwa
     return watch, jobs_since(spark, before + 1)
 
 
-def stages(spark: SparkSession, settings: Settings) -> list[list[Any]]:
-    """Return a row per stage of the pass over rows: seconds of all up to it, and of it alone."""
-    layout, stream = settings.layout, settings.streams["readings"]
-    store = ManifestStore(layout.manifests("readings"))
-    files = store.manifests[-1].files
-    parser = Parser.of(stream, layouts_of(files))
-    raw = tables.read(spark, layout.raw("readings")).where(f"batch = {store.last_batch}")
-    passes = [
-        ("read files, type and judge", rows_of_files(spark, files, parser)),
+def stages(settings: Settings) -> list[list[Any]]:
+    """Return a row per stage of reading the files in one process: seconds of all up to it, and of it alone."""
+    store = ManifestStore(settings.layout.manifests("readings"))
+    records = FileRecords.of(store.manifests[-1].files, settings.streams["readings"])
+    source = settings.streams["readings"].source
+
+    def cut() -> None:
+        for file in records.files:
+            deque(records_of(file.path, source), maxlen=0)
+
+    def parsed() -> None:
+        for item in records.items.to_pylist():
+            deque(records.parsed(item), maxlen=0)
+
+    cutting, whole = least_s(cut), least_s(parsed)
+    return [
+        ["read files, cut lines", cutting, cutting],
+        ["type and judge", whole, max(0.0, whole - cutting)],
     ]
-    found, before = [], 0.0
-    for name, frame in passes:
-        taken = thrown_away(frame)
-        found.append([name, taken, max(0.0, taken - before)])
-        before = taken
-    read = thrown_away(raw)
-    return [*found, ["read raw", read, read]]
 
 
-def thrown_away(frame: DataFrame, rounds: int = 2) -> float:
-    """Return the least seconds that computing all rows took."""
-    taken = []
+def least_s(work: Callable[[], None], rounds: int = 2) -> float:
+    """Return the least seconds that some work took."""
+    times = []
     for _ in range(rounds):
         started = time.perf_counter()
-        frame.write.format("noop").mode("overwrite").save()
-        taken.append(time.perf_counter() - started)
-    return min(taken)
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)
 
 
 def figures(quick: bool) -> dict[str, Any]:
@@ -139,7 +138,7 @@ def measure(devices: int, seconds: int, ways: Sequence[str], warm: bool) -> dict
                 "jobs_on_logs": sum(job.is_of_log for job in jobs),
                 "steps": steps_table(watch, jobs),
             }
-        found["stages"] = stages(spark, settings)
+        found["stages"] = stages(settings)
         spark.stop()
     return found
 

@@ -11,13 +11,11 @@ import argparse
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pytest
 
 from jobs import build_rollups, ingest, repair_late, run_queries
 from lakehouse.declare.settings import Settings, load_settings
@@ -25,7 +23,6 @@ from lakehouse.home.table_log import read_rows
 from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.spark import cluster
 from lakehouse.spark.session import started_session
-from lakehouse.streams import small_batch
 from tests.queries.laws import EXAMPLES, IS_EVEN, asked
 from tests.queries.multiway.streams import NAMES, configuration, some_rows
 
@@ -34,14 +31,6 @@ if TYPE_CHECKING:
 
 # In the order in which they land: all of the second is late.
 PARTS = (1, 0)
-
-
-@contextmanager
-def by_tasks() -> Iterator[None]:
-    """Leave batches of any size to Spark's tasks."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(small_batch, "SMALL_BYTES", -1)
-        yield
 
 
 def begin(folder: Path, kinds: Sequence[str]) -> Settings:
@@ -74,18 +63,17 @@ def land(settings: Settings, part: int, rows: int) -> None:
 
 def lead(spark: SparkSession, settings: Settings, rows: int, parts: Sequence[int] = PARTS) -> None:
     """Take rows through everything."""
-    with by_tasks():
-        for part in parts:
-            land(settings, part, rows)
-            for name in streams_of(settings):
-                ingest.run(settings, spark, name)
-            for kind in settings.registered:
-                print(f"part {part}: {kind}", flush=True)
-                run_queries.run(settings, spark, kind)
-        for kind in settings.registered if len(parts) > 1 else ():
-            repair_late.run(settings, spark, kind)
+    for part in parts:
+        land(settings, part, rows)
         for name in streams_of(settings):
-            build_rollups.run(settings, spark, name)
+            ingest.run(settings, spark, name)
+        for kind in settings.registered:
+            print(f"part {part}: {kind}", flush=True)
+            run_queries.run(settings, spark, kind)
+    for kind in settings.registered if len(parts) > 1 else ():
+        repair_late.run(settings, spark, kind)
+    for name in streams_of(settings):
+        build_rollups.run(settings, spark, name)
 
 
 def content(settings: Settings) -> dict[str, str]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from lakehouse.declare.settings import load_settings
+from lakehouse.engine import parts
 from lakehouse.home import table_commits, table_replacement
 from lakehouse.home.control import place
 from lakehouse.home.control.session import LeaseLost
@@ -171,7 +172,7 @@ def test_without_idempotency_a_crash_is_noticed(
     kill(spark, config, "ingest.raw-appended")
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (tables, table_commits):
+        for module in (tables, table_commits, parts):
             patch.setattr(module, "committed", lambda known, writer: -1)
         found = pipeline.run(spark, load_settings(config))["readings"]
 

@@ -118,9 +118,8 @@ def _told(config: Path, step: int | None) -> dict[str, Any]:
     settings, error, said = load_settings(config), None, ""
     sys.addaudithook(at_place)
     try:
-        with life.by_tasks():
-            for job, name, work in _work(settings):
-                recorded(job, settings, name, work)
+        for job, name, work in _work(settings):
+            recorded(job, settings, name, work)
     except Exception as failure:
         error, said = type(failure).__name__, str(failure)[-600:]
     content = life.content(settings) if error is None else {}

@@ -14,7 +14,6 @@ import pytest
 
 from lakehouse.home.crashpoint import SPLIT_POINTS
 from lakehouse.home.set_aside import read_set_aside
-from lakehouse.streams import file_chunks
 from lakehouse.streams.sources import lines
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.killing import kill
@@ -37,7 +36,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, Exception]:
             raise error
         yield from read(path, source)
 
-    monkeypatch.setattr(file_chunks, "records_of", records_of)
+    monkeypatch.setattr(lines, "records_of", records_of)
     return errors
 
 
@@ -105,16 +104,16 @@ def test_a_batch_that_ends_the_engine_thrice_is_halved_by_the_next_process_witho
     failing["b"] = ConnectionRefusedError(111, "Connection refused")
     for _ in range(3):
         with pytest.MonkeyPatch.context() as engine:
-            engine.setattr(file_chunks, "records_of", _ending(gateway, ended, engine))
+            engine.setattr(lines, "records_of", _ending(gateway, ended, engine))
             with pytest.raises(ConnectionRefusedError):
                 stream.ingest()
-    reads, read = list[str](), vars(file_chunks)["records_of"]
+    reads, read = list[str](), vars(lines)["records_of"]
 
     def watched(path: str, source: Any) -> Iterator[pa.RecordBatch]:
         reads.append(os.path.basename(path))
         yield from read(path, source)
 
-    monkeypatch.setattr(file_chunks, "records_of", watched)
+    monkeypatch.setattr(lines, "records_of", watched)
     stream.ingest()
 
     assert reads == ["a", "b", "b", "c"]  # Of the halves, of which one is halved again.
@@ -123,7 +122,7 @@ def test_a_batch_that_ends_the_engine_thrice_is_halved_by_the_next_process_witho
 
 def _ending(gateway: Any, ended: subprocess.Popen[bytes], engine: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Return a reader of files that lets the JVM's process be one that has ended before it reads one that fails."""
-    read = vars(file_chunks)["records_of"]
+    read = vars(lines)["records_of"]
 
     def records_of(path: str, source: Any) -> Iterator[pa.RecordBatch]:
         if path.endswith("b"):

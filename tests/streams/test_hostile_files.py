@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse.streams import small_batch
 from tests.killing import kill
 from tests.readings_lake import Lake
 
@@ -35,11 +34,7 @@ def rejected(lake: Lake) -> list[tuple[Any, ...]]:
     return [(os.path.basename(path), reason, line, len(record)) for path, reason, line, record in found]
 
 
-@pytest.mark.parametrize("small_bytes", [small_batch.SMALL_BYTES, 0], ids=["here", "by Spark"])
-def test_lines_that_are_long_or_deep_and_files_of_odd_names_stop_nothing(
-    lake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int
-) -> None:
-    monkeypatch.setattr(small_batch, "SMALL_BYTES", small_bytes)
+def test_lines_that_are_long_or_deep_and_files_of_odd_names_stop_nothing(lake: Make, tmp_path: Path) -> None:
     stream = lake()
     stream.land(
         "bomb.ndjson.gz", gzip.compress(reading(1).encode() + b"[" * 60 * MB + b"\n" + reading(2).encode())
@@ -75,11 +70,9 @@ def test_lines_that_are_long_or_deep_and_files_of_odd_names_stop_nothing(
     assert "follow_links = true" in told
 
 
-@pytest.mark.parametrize("small_bytes", [small_batch.SMALL_BYTES, 0], ids=["here", "by Spark"])
 def test_a_file_that_is_gone_or_something_else_when_it_is_read_is_rejected_alone(
-    lake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int
+    lake: Make, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(small_batch, "SMALL_BYTES", small_bytes)
     stream = lake()
     stream.land("a.ndjson", reading(1))
     stream.land("b.ndjson", reading(2))

@@ -16,7 +16,7 @@ from jobs import requeue
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import commits_of
 from lakehouse.spark import tables
-from lakehouse.streams import small_batch
+from lakehouse.streams.batch_jobs import judged_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
 from lakehouse.streams.drain import IngestRefused
 from lakehouse.streams.ingest import BatchTables
@@ -31,23 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 Make = Callable[..., Lake]
 T0 = 1_600_000_000
-
-
-@pytest.fixture(params=["on the driver", "by Spark"])
-def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Judge batches on the driver, which small ones are, and in Spark."""
-    if request.param == "by Spark":
-        monkeypatch.setattr(small_batch, "SMALL_BYTES", -1)
-
-
-@pytest.fixture
-def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Judge all batches in Spark, as large ones are."""
-    monkeypatch.setattr(small_batch, "SMALL_BYTES", -1)
-
-
-EACH_WAY = pytest.mark.usefixtures("each_way")
-BY_SPARK = pytest.mark.usefixtures("by_spark")
 
 
 def reading(second: float, device: str = "a", temp: object = 20.5, count: object = 1, **more: object) -> str:
@@ -83,7 +66,6 @@ BAD = [
 ]
 
 
-@EACH_WAY
 def test_bad_records_go_to_quarantine_with_reason_bytes_and_line(lake: Make) -> None:
     stream = lake()
     lines = [line.encode("utf-8", "surrogateescape") for line, _ in BAD]
@@ -112,7 +94,6 @@ def test_nan_and_infinity_count_as_missing(lake: Make) -> None:
     assert stream.rows("ledger", "missing") == [({"device": 0, "ts": 0, "temp": 4, "count": 4},)]
 
 
-@EACH_WAY
 def test_repeated_identity_is_kept_once_within_and_across_batches(lake: Make) -> None:
     stream = lake()
     stream.land("a.ndjson", reading(0) + reading(0) + reading(1))
@@ -126,7 +107,6 @@ def test_repeated_identity_is_kept_once_within_and_across_batches(lake: Make) ->
     assert (counts["received"], counts["accepted"], counts["duplicates"]) == (2, 1, 1)
 
 
-@EACH_WAY
 def test_an_append_reads_nothing_of_raw_so_that_a_merge_of_its_files_cannot_conflict(lake: Make) -> None:
     stream = lake()
     for name, text in {
@@ -146,7 +126,6 @@ def test_an_append_reads_nothing_of_raw_so_that_a_merge_of_its_files_cannot_conf
     assert len(blind) == 4 and all(blind)
 
 
-@EACH_WAY
 def test_same_identity_with_another_payload_is_a_conflict_with_its_bytes(lake: Make) -> None:
     stream = lake()
     stream.land("a.ndjson", reading(0, temp=1.0))
@@ -161,7 +140,6 @@ def test_same_identity_with_another_payload_is_a_conflict_with_its_bytes(lake: M
     ]
 
 
-@EACH_WAY
 def test_csv_is_read_by_name_and_ragged_lines_are_malformed(lake: Make) -> None:
     stream = lake("csv")
     stream.land(
@@ -177,7 +155,6 @@ def test_csv_is_read_by_name_and_ragged_lines_are_malformed(lake: Make) -> None:
     assert stream.rows("quarantine", "reason", "source_line") == [("malformed", 3), ("malformed", 4)]
 
 
-@EACH_WAY
 def test_header_that_lacks_a_column_quarantines_that_file_only(lake: Make) -> None:
     stream = lake("csv")
     stream.land("bad.csv", f"time,device,temp,count,received\n{T0},a,1,1,{T0}\n")
@@ -221,7 +198,6 @@ def test_parquet_rows_take_the_same_way_as_lines(lake: Make, tmp_path: Path) -> 
     assert stream.rows("quarantine", "reason", "source_line") == [("no_event_time", 2)]
 
 
-@EACH_WAY
 def test_unreadable_file_is_told_and_others_go_on(lake: Make) -> None:
     stream = lake()
     stream.land("a.ndjson.gz", b"not gzip at all")
@@ -304,7 +280,6 @@ def test_second_writer_is_turned_away_at_once(lake: Make) -> None:
         stream.ingest()
 
 
-@EACH_WAY
 def test_lateness_is_told_per_batch_from_the_newest_time_before(lake: Make) -> None:
     stream = lake()
     stream.land("a.ndjson", reading(100))
@@ -331,8 +306,7 @@ LEDGER = ("batch", "records", "received", "accepted", "quarantined", "duplicates
 TIMES = ("min_event_us", "max_event_us", "newest_us", "late", "lateness", "max_lateness_us")
 
 
-@BY_SPARK
-def test_rows_written_as_they_are_read_are_counted_as_held_ones_are(lake: Make, tmp_path: Path) -> None:
+def test_rows_that_are_not_compared_are_counted_as_those_that_are(lake: Make, tmp_path: Path) -> None:
     held = lake()
     for number, text in enumerate(MIXED):
         held.land(f"{number}.ndjson", text)
@@ -351,7 +325,6 @@ def test_rows_written_as_they_are_read_are_counted_as_held_ones_are(lake: Make, 
     assert passed.rows("raw", "event_us", "device", "temp") == held.rows("raw", "event_us", "device", "temp")
 
 
-@BY_SPARK
 def test_batch_that_died_after_raw_counts_what_it_would_have_counted(lake: Make, tmp_path: Path) -> None:
     undisturbed = without_identity(lake())
     for number, text in enumerate(MIXED):
@@ -363,7 +336,7 @@ def test_batch_that_died_after_raw_counts_what_it_would_have_counted(lake: Make,
     store = ManifestStore(died.settings.layout.manifests("readings"))
     store.add_files(target.stream.source)
     records = BatchRecords(target, store.manifests[0], store, Progress(0, None))
-    assert BatchTables(target, 1).append_raw(records.rows.where("reason is null"))
+    BatchTables(target, 1).commit_parts(judged_batch(records).raw, "raw")
 
     died.ingest()
 
@@ -372,8 +345,6 @@ def test_batch_that_died_after_raw_counts_what_it_would_have_counted(lake: Make,
     assert died.rows("quarantine", "reason") == undisturbed.rows("quarantine", "reason")
 
 
-@BY_SPARK
-@EACH_WAY
 @pytest.mark.parametrize("text", ["", "\n\n", '{"ts": 1\n' * 3])
 def test_batch_without_a_usable_row_is_finished_too(lake: Make, text: str) -> None:
     stream = without_identity(lake())
@@ -386,7 +357,6 @@ def test_batch_without_a_usable_row_is_finished_too(lake: Make, text: str) -> No
     ]
 
 
-@EACH_WAY
 def test_a_column_that_is_declared_later_is_null_in_rows_that_came_before(lake: Make) -> None:
     """Ingest of a stream with an identity raised: rows that may be repeated are compared with raw, which lacked it."""
     before = lake()
@@ -421,7 +391,6 @@ device = "string"
 """
 
 
-@EACH_WAY
 def test_a_column_can_be_told_by_the_path_of_the_file(
     lakehouse_of: Callable[[str], Settings], spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -6,7 +6,6 @@ import shutil
 import struct
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +22,10 @@ from lakehouse.home.outcomes import last_outcome
 from lakehouse.home.set_aside import read_set_aside
 from lakehouse.home.table_commits import create_table
 from lakehouse.spark import tables
-from lakehouse.streams import batch_records, drain
-from lakehouse.streams.batch_records import REJECTED, BatchRecords, StreamTables
+from lakehouse.streams import batch_jobs, drain
+from lakehouse.streams.batch_jobs import judged_batch
+from lakehouse.streams.batch_parts import REJECTED
+from lakehouse.streams.batch_records import BatchRecords, StreamTables
 from lakehouse.streams.drain import open_store
 from lakehouse.streams.ingest import BatchTables
 from lakehouse.streams.sources import messages
@@ -381,8 +382,9 @@ def test_a_batch_that_died_before_its_messages_were_lost_leaves_nothing_behind(
     with KafkaBroker(stream.spark, target.stream.source) as client:
         Topics(client, target.stream, landing, 0).fix_unread()
     records, batch = BatchRecords(target, landing.manifests[0], landing, before), BatchTables(target, 1)
-    assert batch.append_raw(records.rows.where("reason is null"))
-    batch.append_quarantine(records.rows.where("reason is not null").select(*REJECTED))
+    judged = judged_batch(records)
+    batch.commit_parts(judged.raw, "raw")
+    batch.commit_parts(judged.quarantine, "quarantine")
     kafka.forget("died", 0, before=2)
 
     with pytest.raises(OffsetsGone, match="died/0 offsets 0 to 1 "):
@@ -457,7 +459,7 @@ def test_a_secret_comes_from_the_environment_and_is_written_nowhere(
     lines = read_messages(
         stream.spark, [OffsetRange("guarded", 0, 0, 2, "")], stream.settings.stream("readings").source
     )
-    lines.frame.explain("extended")
+    lines.explain("extended")
 
     assert balance(counts) == (2, 1, 1, 0)
     assert PASSWORD not in repr(stream.settings) and "jaas" not in repr(stream.settings)
@@ -523,9 +525,9 @@ def test_a_message_that_ends_every_batch_is_found_and_set_aside_and_requeued(
         found = read_messages(spark, ranges, source)
         is_poison = (F.col("source_file") == "kafka:poisoned/1") & (F.col("source_line") == 2)
         fault = F.when(is_poison, F.raise_error(F.lit("no codec"))).otherwise(F.col("fault"))
-        return replace(found, frame=found.frame.withColumn("fault", fault))
+        return found.withColumn("fault", fault)
 
-    monkeypatch.setattr(batch_records, "read_messages", poisoned)
+    monkeypatch.setattr(batch_jobs, "read_messages", poisoned)
     for _ in range(2):
         with pytest.raises(Exception, match="no codec"):
             stream.ingest()

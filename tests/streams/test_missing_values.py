@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakehouse.declare.settings import load_settings
-from lakehouse.streams import small_batch
 from tests.readings_lake import Lake
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ source = {{ path = "landing/*", format = "csv", settle = 0 }}
 v = {{ type = "double", optional = true }}
 room = {{ optional = true }}
 """
-WAYS = pytest.mark.parametrize("most", [small_batch.SMALL_BYTES, -1])
 
 
 def lake(
@@ -38,12 +36,10 @@ def lake(
     return Lake(spark, load_settings(config), "s")
 
 
-@WAYS
 @pytest.mark.parametrize("identity", ["[]", '["*"]'])
 def test_missing_values_of_accepted_rows_are_counted_by_declared_column(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, identity: str
+    spark: SparkSession, tmp_path: Path, identity: str
 ) -> None:
-    monkeypatch.setattr(small_batch, "SMALL_BYTES", most)
     made = lake(spark, tmp_path, identity=identity)
     rows = ("1,a", ",a", "NaN,", "x,")
     made.land(
@@ -56,7 +52,6 @@ def test_missing_values_of_accepted_rows_are_counted_by_declared_column(
     assert [dict(missing) for (missing,) in made.rows("ledger", "missing")] == [{"v": 2, "room": 1}]
 
 
-@WAYS
 @pytest.mark.parametrize(
     ("header", "zone", "day", "is_reported"),
     [
@@ -70,14 +65,11 @@ def test_dates_that_are_taken_for_times_are_reported_beside_a_column_of_clock_ti
     *,
     spark: SparkSession,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    most: int,
     header: str,
     zone: str,
     day: str,
     is_reported: bool,
 ) -> None:
-    monkeypatch.setattr(small_batch, "SMALL_BYTES", most)
     made = lake(spark, tmp_path, "day", zone)
     lines = (f"{day.format(n % 2 + 1)},0{n}:00:00,1\n" for n in range(4))
     made.land("a.csv", header + "\n" + "".join(lines))
@@ -92,18 +84,14 @@ def test_dates_that_are_taken_for_times_are_reported_beside_a_column_of_clock_ti
     assert made.rows("ledger", "schema_changes") == [(figures["changes"],)]
 
 
-@WAYS
 @pytest.mark.parametrize(("header", "near"), [("V", "V"), (" v_", "v_"), ("w", None)])
 def test_a_column_without_values_is_reported_beside_a_field_of_nearly_its_name(
     *,
     spark: SparkSession,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    most: int,
     header: str,
     near: str | None,
 ) -> None:
-    monkeypatch.setattr(small_batch, "SMALL_BYTES", most)
     made = lake(spark, tmp_path)
     made.land("a.csv", f"at,{header},room\n2026-02-01T00:00:00,1,a\n")
 

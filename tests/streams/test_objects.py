@@ -20,7 +20,6 @@ from jobs import maintain
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.set_aside import read_set_aside
 from lakehouse.home.store_client import StoreUnavailable
-from lakehouse.streams import small_batch
 from lakehouse.streams.sources import object_store
 from tests.algorithms.packets import made
 from tests.killing import kill
@@ -177,15 +176,15 @@ def test_logs_exports_and_captures_on_a_store_make_the_tables_of_the_same_local_
 
 
 @pytest.mark.parametrize(
-    ("file_format", "by_tasks"), [("csv", (False, True)), ("ndjson", (False,)), ("parquet", (True,))]
+    ("file_format", "runners"), [("csv", ("local", "spark")), ("ndjson", ("local",)), ("parquet", ("spark",))]
 )
 def test_the_same_files_here_and_on_a_store_make_the_same_tables(
     lake: Make,
     store: S3,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    on_spark: SparkSession,
     file_format: str,
-    by_tasks: tuple[bool, ...],
+    runners: tuple[str, ...],
 ) -> None:
     files = {"csv": csv_files, "ndjson": lines_of_json}.get(file_format, partial(parquet_files, tmp_path))()
     here = lake(file_format, "max_record_bytes = 1000")
@@ -197,9 +196,9 @@ def test_the_same_files_here_and_on_a_store_make_the_same_tables(
     found = tables(here)
     assert len(found["raw"]) > 100 and len(found["quarantine"]) > 1
 
-    for is_by_tasks in by_tasks:
-        if is_by_tasks:
-            monkeypatch.setattr(small_batch, "SMALL_BYTES", 0)
+    for runner in runners:
+        if runner == "spark":
+            there = Lake(on_spark, there.settings)
         shutil.rmtree(there.settings.home, ignore_errors=True)
         there.ingest()
 
@@ -208,7 +207,7 @@ def test_the_same_files_here_and_on_a_store_make_the_same_tables(
 
 
 def test_a_store_that_is_gone_costs_no_batch_an_attempt_and_a_file_that_is_gone_is_told(
-    lake: Make, store: S3, monkeypatch: pytest.MonkeyPatch
+    lake: Make, store: S3, on_spark: SparkSession
 ) -> None:
     stream = remote(lake(), store, "gone")
     for second, name in enumerate("ab"):
@@ -218,11 +217,10 @@ def test_a_store_that_is_gone_costs_no_batch_an_attempt_and_a_file_that_is_gone_
     store.kill()
     with pytest.raises(StoreUnavailable, match=f"{store.endpoint} does not answer"):
         stream.ingest()
-    for size in (small_batch.SMALL_BYTES, 0, 0):
-        # The batch is what a requeue begins with, before any listing; then a task reads it.
-        monkeypatch.setattr(small_batch, "SMALL_BYTES", size)
+    for session in (stream.spark, on_spark, on_spark):
+        # The batch is what a requeue begins with, before any listing.
         with pytest.raises(StoreUnavailable, match=f"^s3://{BUCKET}/gone/[ab]: {store.endpoint} does"):
-            stream.requeue()
+            Lake(session, stream.settings).requeue()
     store.start()
     if not store.is_real:
         store.make_bucket()

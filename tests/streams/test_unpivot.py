@@ -10,7 +10,6 @@ import duckdb
 import pytest
 
 from lakehouse.declare.settings import load_settings
-from lakehouse.streams import small_batch
 from tests.conftest import DATA
 from tests.readings_lake import Lake
 
@@ -97,18 +96,16 @@ def at(spark: SparkSession, folder: Path, home: str, identity: str, value: str =
 
 
 @pytest.mark.parametrize("identity", ["[]", '["at", "channel"]', '["*"]'])
-def test_wide_lines_become_the_same_rows_by_every_way(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, identity: str
+def test_wide_lines_become_the_same_rows_on_every_runner(
+    spark: SparkSession, on_spark: SparkSession, tmp_path: Path, identity: str
 ) -> None:
     pick = random.Random(identity)
-    here, there = (at(spark, tmp_path, home, identity) for home in ("here", "there"))
+    here, there = at(spark, tmp_path, "here", identity), at(on_spark, tmp_path, "there", identity)
     for batch in range(2):
         for number, header in enumerate(HEADERS):
             here.land(f"{batch}{number}.csv", wide_file(pick, header))
         here.ingest()
-        with monkeypatch.context() as patch:
-            patch.setattr(small_batch, "SMALL_BYTES", -1)
-            there.ingest()
+        there.ingest()
 
     for table, columns in COLUMNS.items():
         assert here.rows(table, *columns) == there.rows(table, *columns), table
@@ -141,11 +138,7 @@ def test_a_bad_value_is_rejected_alone_and_comes_back_alone(spark: SparkSession,
     assert lake.rows("raw", "channel", "value") == [("O2 A", None), ("Temp 1", 1.0), ("Temp 2", None)]
 
 
-@pytest.mark.parametrize("most", [small_batch.SMALL_BYTES, -1])
-def test_fields_of_one_name_are_channels_of_their_own(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(small_batch, "SMALL_BYTES", most)
+def test_fields_of_one_name_are_channels_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
     lake = at(spark, tmp_path, "var", '["at", "channel"]')
     lines = (f"{T0 + n},40,60,{40 + n % 2}" for n in range(10))
     lake.land("a.csv", "\n".join(["at,Temp 1,Temp 2,Temp 1", *lines]) + "\n")

@@ -13,7 +13,6 @@ import pytest
 from jobs import maintain
 from lakehouse.declare.durations import spelled_duration
 from lakehouse.declare.settings import load_settings
-from lakehouse.streams import small_batch
 from lakehouse.streams.retract import Wrong
 from tests.readings import declared
 from tests.readings_lake import Lake
@@ -119,11 +118,9 @@ def logger(spark: SparkSession, folder: Path, clock: str = "") -> Lake:
     return Lake(spark, load_settings(folder / "tidemark.toml"))
 
 
-@pytest.mark.parametrize("most", [small_batch.SMALL_BYTES, -1], ids=["here", "spark"])
 def test_a_time_far_ahead_of_the_listing_is_in_quarantine_until_the_declaration_allows_it(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(small_batch, "SMALL_BYTES", most)
     stream = logger(spark, tmp_path / "home")
     soon = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=20)
     # The last two lines are not plain.

@@ -1,10 +1,10 @@
 """Rows per bucket of a range: how many exist, how many of them came late, and an estimate of those still to come.
 
 Late means what the ledger calls late: behind the newest event time that earlier batches had reached, or an earlier
-row of the same file; with arrival times, behind a row that arrived before. Nodes do not record it, so it is counted
-from the raw rows of the range while they are kept. The number of rows still to come is an estimate, not a bound: it
-assumes that rows of a bucket will be as late as rows of this stream have been so far, by the ledger's histogram of
-lateness. Nothing comes for what is final, and a backfill says nothing of how late rows are.
+row of the same file; with arrival times, behind a row of the file, or of all topics, that arrived before. Nodes do not
+record it, so it is counted from the raw rows of the range while they are kept. The number of rows still to come is an
+estimate, not a bound: it assumes that rows of a bucket will be as late as rows of this stream have been so far, by the
+ledger's histogram of lateness. Nothing comes for what is final, and a backfill says nothing of how late rows are.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def _statement(reader: PublishedReader, question: Question, held: Sequence[Bucke
                 PARTITION BY batch, source_file, arrival_us IS NULL ORDER BY source_line, source_item
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ) ELSE max(event_us) OVER (
-                PARTITION BY batch, arrival_us IS NULL ORDER BY arrival_us
+                PARTITION BY batch, arrival_us IS NULL,
+                CASE WHEN source_file NOT LIKE 'kafka:%' THEN source_file END ORDER BY arrival_us
                 RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ) END AS newest_us
             FROM {table} JOIN batches USING (batch) WHERE event_us >= {question.start_us}

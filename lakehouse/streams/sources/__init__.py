@@ -20,5 +20,4 @@ usual_texts.py   texts -> texts of values, null where they mean none
 plain_values.py  texts, and values of Parquet -> typed columns, in Arrow
 shown_offsets.py local times that come twice -> with the offset that the order of their file shows
 row_values.py    other texts -> values or a verdict, one by one; texts.py: one text; verdicts.py: the sentences
-typed_rows.py    the parser in tasks of Spark
 """

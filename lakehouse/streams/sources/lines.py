@@ -6,7 +6,7 @@ bytes: Python works per block, never per line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.landed_content import ANYWHERE, Landing, blocks, landing_of
 from lakehouse.streams.sources.nfdump import without_remarks
-from lakehouse.streams.sources.numbered import ALL, LineSet, located_lines
+from lakehouse.streams.sources.numbered import located_lines
 from lakehouse.streams.sources.parquet_rows import parsed_parquet
 from lakehouse.streams.sources.parser import Parser
 from lakehouse.streams.sources.shown_offsets import ShownOffsets, shown_offsets
@@ -33,22 +33,20 @@ _BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN = 10, 13
 
 
-def parsed_file(
-    path: str, layout: int, parser: Parser, without: Mapping[str, LineSet] = ALL
-) -> Iterator[pa.Table]:
+def parsed_file(path: str, layout: int, parser: Parser, only: pa.Array | None = None) -> Iterator[pa.Table]:
     """Yield the rows of a file of any format, block by block, as the parser has them; ``layout``: of its lines.
 
-    Lines that are in a set ``without`` are passed over.
+    With ``only``, those of lines of these numbers.
     """
     if parser.stream.source.format == "parquet":
-        for rows in parsed_parquet(path, parser):
-            yield rows if path not in without else rows.filter(without[path].lack(rows["source_line"]))
+        yield from parsed_parquet(path, parser, only)
         return
     of_file = FileParser(parser, path, layout)
     for lines in records_of(path, parser.stream.source):
-        kept = lines if path not in without else lines.filter(without[path].lack(lines.column(0)))
-        if kept.num_rows:
-            yield of_file.parse(kept)
+        if lines.num_rows:
+            # All of them: on which of two equal local times a line is depends on those before it.
+            rows = of_file.parse(lines)
+            yield rows if only is None else rows.filter(pc.is_in(rows["source_line"], only))
 
 
 @dataclass

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,7 +19,7 @@ from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.kafka import BrokerFailed, Consumer, client_options
 from lakehouse.streams.sources.manifest import OffsetRange
 from lakehouse.streams.sources.message_texts import MESSAGE, SCHEME
-from lakehouse.streams.sources.numbered import LINE_SCHEMA, LineSet, NumberedLines
+from lakehouse.streams.sources.numbered import LINE_SCHEMA
 
 _TOMBSTONE = "tombstone: the message has no value"
 _MESSAGE = "struct<key: binary, timestamp_ms: bigint, headers: array<struct<key: string, value: binary>>>"
@@ -30,17 +29,16 @@ _SILENT_S = 60.0
 _LINES = LINE_SCHEMA.append(pa.field("message", MESSAGE))
 
 
-def read_messages(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> NumberedLines:
+def read_messages(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> DataFrame:
     """Return the messages of some ranges as numbered lines, with ``message``.
 
     A range is read whole or the reading fails: messages that a broker has lost are never passed over.
     """
     wanted = [each for each in ranges if each.count]
-    layouts = (source.fields or None,)
     if not wanted:
-        return NumberedLines(spark.createDataFrame(_LINES.empty_table()), layouts)
+        return spark.createDataFrame(_LINES.empty_table())
     messages = spark.read.format("kafka").options(**_options(spark, wanted, source)).load()
-    frame = messages.select(
+    return messages.select(
         F.concat(F.lit(SCHEME), "topic", F.lit("/"), F.col("partition").cast("string")).alias("source_file"),
         F.col("offset").alias("source_line"),
         F.lit(0).alias("layout"),
@@ -48,19 +46,6 @@ def read_messages(spark: SparkSession, ranges: Sequence[OffsetRange], source: So
         F.when(F.col("value").isNull(), F.lit(_TOMBSTONE)).alias("fault"),
         _message().alias("message"),
     )
-    return NumberedLines(frame, layouts)
-
-
-def messages_beside(ranges: Sequence[OffsetRange], accepted: Mapping[str, LineSet]) -> pa.Table:
-    """Return the place and offset of the messages of some ranges that are not in the sets, by place."""
-    files, offsets = [pa.nulls(0, pa.string())], [pa.nulls(0, pa.int64())]
-    for each in ranges:
-        path, numbers = f"{SCHEME}{each.topic}/{each.partition}", pa.array(np.arange(each.start, each.end))
-        others = numbers.filter(accepted[path].lack(numbers)) if path in accepted else numbers
-        files.append(pa.repeat(pa.scalar(path), len(others)))
-        offsets.append(others)
-    # In one piece: Spark stops reading a table at its first empty piece behind another.
-    return pa.table({"source_file": pa.concat_arrays(files), "source_line": pa.concat_arrays(offsets)})
 
 
 def _options(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> Mapping[str, str]:
@@ -97,11 +82,6 @@ def _message() -> Column:
 _HEADERS = "array<struct<key: string, value: binary>>"
 
 
-def with_message(lines: DataFrame) -> DataFrame:
-    """Return lines that have a ``message``, null where they come from no topic."""
-    return lines if "message" in lines.columns else lines.withColumn("message", F.lit(None).cast(_MESSAGE))
-
-
 class TooMany(RuntimeError):
     """A batch has messages of times that Spark cannot hold, and more messages than are read one by one."""
 
@@ -111,7 +91,7 @@ def is_of_time(error: Exception) -> bool:
     return "ArithmeticException: long overflow" in str(error)
 
 
-def read_few(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> NumberedLines:
+def read_few(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> DataFrame:
     """Return what ``read_messages`` does of the same ranges, whatever times their messages have.
 
     Kafka's client reads them on the driver. Spark's reader makes microseconds of 64 bits of a message's milliseconds
@@ -134,8 +114,7 @@ def read_few(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source)
                 found.append(line)
                 if size > MOST_BYTES and len(found) > 1:
                     raise TooMany("too large messages to be read together")
-    frame = spark.createDataFrame(pa.Table.from_pylist(found, schema=_LINES))
-    return NumberedLines(frame, (source.fields or None,))
+    return spark.createDataFrame(pa.Table.from_pylist(found, schema=_LINES))
 
 
 def _lines_of(consumer: Consumer, wanted: OffsetRange) -> Iterator[dict[str, Any]]:

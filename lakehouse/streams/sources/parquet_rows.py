@@ -182,8 +182,8 @@ def numbered_rows(path: str, source: Source) -> Iterator[tuple[pa.Array, pa.Reco
         yield from _numbered(_content(kept, path, source))
 
 
-def parsed_parquet(path: str, parser: Parser) -> Iterator[pa.Table]:
-    """Yield the rows of a file, block by block; one faulty line where it cannot be read to its end."""
+def parsed_parquet(path: str, parser: Parser, only: pa.Array | None = None) -> Iterator[pa.Table]:
+    """Yield the rows of a file, or ``only`` some, block by block; one faulty line if it cannot be read to its end."""
     with ExitStack() as kept:
         try:
             content = _content(kept, path, parser.stream.source)
@@ -193,7 +193,11 @@ def parsed_parquet(path: str, parser: Parser) -> Iterator[pa.Table]:
             yield parser.parse(faulty_line(path, fault_of(error)))
             return
         for numbers, rows in _numbered(content):
-            yield parsed_values(rows, numbers, parser, path)
+            if only is not None:
+                is_wanted = pc.is_in(numbers, only)
+                numbers, rows = numbers.filter(is_wanted), rows.filter(is_wanted)
+            if rows.num_rows:
+                yield parsed_values(rows, numbers, parser, path)
 
 
 def fault_of(error: Exception) -> str:

@@ -22,7 +22,6 @@ from lakehouse.declare.settings import load_settings
 from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.spark.session import started_session
 from tests.benchmarks.cluster.steps import CONFIG, ROOT, land
-from tests.cluster.life import by_tasks
 
 WORKERS = (1, 2, 4)
 KEYS, QUICK_KEYS, FILES, MINUTES = 1_000, 10, 8, 125
@@ -61,13 +60,11 @@ def main(folder: Path, keys: int) -> None:
     for number in range(FILES + 1):
         land(folder / "landing" / f"{number}.csv", keys, MINUTES, 60 * MINUTES * number)
         if number == 0:
-            with by_tasks():
-                for _, job, stream in jobs:
-                    job.run(settings, spark, stream)
+            for _, job, stream in jobs:
+                job.run(settings, spark, stream)
     for name, job, stream in jobs:
         meter, started = Meter(spark), time.perf_counter()
-        with by_tasks():
-            job.run(settings, spark, stream)
+        job.run(settings, spark, stream)
         told[f"{name}_s"] = round(time.perf_counter() - started, 1)
         told[f"{name}_driver_bytes_a_row"] = round(meter.read().collected / (FILES * MINUTES * keys), 2)
     print(json.dumps(told))

@@ -1,0 +1,187 @@
+"""Counts of some of a batch's records, made where these are read, and added up to what the ledger says of the batch.
+
+RecordCounts     of records that were read: rows, and how many were rejected for which reason
+AcceptedCounts   of rows that go to raw: times, missing values, lateness
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.algorithms.ingest.confirmed import Reach
+from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, FileLateness, Lateness
+from lakehouse.declare.stream import Stream
+from lakehouse.streams.sources.verdicts import DAY_US
+
+Clocks = tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class RecordCounts:
+    """How many rows and records were read, and how many of them were rejected, by reason."""
+
+    rows: int = 0
+    records: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(rows: pa.Table, rejected: pa.Table) -> RecordCounts:
+        """Return the counts of usable rows and rejected ones, which both have a ``source_item``."""
+        records = sum(pc.sum(pc.equal(each["source_item"], 0)).as_py() or 0 for each in (rows, rejected))
+        counts = rejected["reason"].value_counts().to_pylist()
+        reasons = {each["values"]: each["counts"] for each in counts}
+        return RecordCounts(rows.num_rows + rejected.num_rows, records, reasons)
+
+    def __add__(self, more: RecordCounts) -> RecordCounts:
+        """Return the counts of both together."""
+        reasons = dict(Counter(self.reasons) + Counter(more.reasons))
+        return RecordCounts(self.rows + more.rows, self.records + more.records, reasons)
+
+    def as_text(self) -> str:
+        """Return the counts as JSON."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def of_text(text: str) -> RecordCounts:
+        """Return the counts that ``as_text`` made a text of."""
+        return RecordCounts(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class AcceptedCounts:
+    """How many rows were accepted, with their times, their missing values by declared column, and their lateness.
+
+    ``spans``: as ``Reach`` has them. ``clocks``: the earliest and the latest time of day, in microseconds after
+    midnight.
+    """
+
+    accepted: int = 0
+    missing: dict[str, int] = field(default_factory=dict)
+    low: int | None = None
+    high: int | None = None
+    clocks: Clocks = None
+    spans: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    lateness: Lateness = NOTHING_LATE
+
+    @staticmethod
+    def of(rows: pa.Table, stream: Stream) -> AcceptedCounts:
+        """Return the counts of some accepted rows, without their lateness."""
+        times = rows["event_us"].to_numpy()
+        missing = {name: missing_in(rows, stream, name) for name in stream.all_columns}
+        if not len(times):
+            return AcceptedCounts(missing=missing)
+        spans = Reach(stream.step_us).add(times).spans
+        return AcceptedCounts(
+            *(len(times), missing, int(times.min()), int(times.max()), clocks_of(times), spans)
+        )
+
+    def __add__(self, more: AcceptedCounts) -> AcceptedCounts:
+        """Return the counts of both together."""
+        lows = [each for each in (self.low, more.low) if each is not None]
+        highs = [each for each in (self.high, more.high) if each is not None]
+        clocks = [each for each in (self.clocks, more.clocks) if each]
+        names = self.missing | more.missing
+        return AcceptedCounts(
+            accepted=self.accepted + more.accepted,
+            missing={name: self.missing.get(name, 0) + more.missing.get(name, 0) for name in names},
+            low=min(lows, default=None),
+            high=max(highs, default=None),
+            clocks=(min(first for first, _ in clocks), max(last for _, last in clocks)) if clocks else None,
+            spans=_added(self.spans, more.spans),
+            lateness=self.lateness + more.lateness,
+        )
+
+    def reached_us(self, step_us: int) -> int | None:
+        """Return what the rows have reached, as ``Reach`` says."""
+        return Reach(step_us, self.spans).newest_us
+
+    def as_text(self) -> str:
+        """Return the counts as JSON."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def of_text(text: str) -> AcceptedCounts:
+        """Return the counts that ``as_text`` made a text of."""
+        values = json.loads(text)
+        values["spans"] = {int(number): tuple(span) for number, span in values["spans"].items()}
+        values["clocks"] = tuple(values["clocks"]) if values["clocks"] else None
+        late = values["lateness"]
+        values["lateness"] = Lateness(late["late"], late["max_us"], tuple(late["bins"]), late["newest_us"])
+        return AcceptedCounts(**values)
+
+
+@dataclass
+class Counting:
+    """Counts of accepted rows that come piece by piece: those of a file stand together, in their order."""
+
+    stream: Stream
+    newest_before_us: int | None
+    _counts: AcceptedCounts = field(default_factory=AcceptedCounts)
+    _file: str | None = None
+    _lateness: FileLateness | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows; cost: some array operations for each run of rows of one file."""
+        self._counts = self._counts + AcceptedCounts.of(rows, self.stream)
+        paths = rows["source_file"].combine_chunks().dictionary_encode()
+        indices = paths.indices.to_numpy()
+        cuts = [0, *(np.flatnonzero(np.diff(indices)) + 1).tolist(), len(indices)]
+        for low, high in pairwise(cuts):
+            if low < high:
+                self._add_of(paths.dictionary[int(indices[low])].as_py(), rows.slice(low, high - low))
+
+    def _add_of(self, path: str, rows: pa.Table) -> None:
+        if path != self._file or self._lateness is None:
+            self._end_file()
+            self._file, self._lateness = path, FileLateness(self.newest_before_us)
+        arrivals = rows["arrival_us"]
+        if arrivals.null_count == len(arrivals):
+            self._lateness.add(rows["event_us"].to_numpy())
+            return
+        has_one = arrivals.is_valid()
+        arrived, others = rows.filter(has_one), rows.filter(pc.invert(has_one))
+        self._lateness.add(others["event_us"].to_numpy())
+        self._lateness.add_arrived(arrived["event_us"].to_numpy(), arrived["arrival_us"].to_numpy())
+
+    def _end_file(self) -> None:
+        if self._lateness is not None:
+            late = self._counts.lateness + self._lateness.total
+            self._counts, self._lateness = replace(self._counts, lateness=late), None
+
+    @property
+    def total(self) -> AcceptedCounts:
+        """The counts of all rows that were added."""
+        self._end_file()
+        self._file = None
+        return self._counts
+
+
+def missing_in(rows: pa.Table, stream: Stream, column: str) -> int:
+    """Return how many rows have no usable value of a column."""
+    missing = rows[column].null_count
+    if column in stream.counters:
+        missing += pc.sum(pc.less(rows[column], 0)).as_py() or 0
+    return int(missing)
+
+
+def clocks_of(times: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Clocks:
+    """Return the earliest and the latest time of day of event times, None where there are none."""
+    clocks = times % DAY_US
+    return (int(clocks.min()), int(clocks.max())) if len(clocks) else None
+
+
+def _added(
+    spans: dict[int, tuple[int, int, int]], more: dict[int, tuple[int, int, int]]
+) -> dict[int, tuple[int, int, int]]:
+    both = dict(spans)
+    for number, (count, earliest, latest) in more.items():
+        known = both.get(number, (0, earliest, latest))
+        both[number] = (known[0] + count, min(known[1], earliest), max(known[2], latest))
+    return both

@@ -1,0 +1,203 @@
+"""The rejected records that a requeue puts through again, as tasks read them: from the files of quarantine.
+
+A line of which several rows were rejected is read once, and gives those rows. It is judged by the clock of when it was
+first listed. Lines of one file, or offsets of one partition, may be in several tasks, each with a range of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse.declare.stream import Stream
+from lakehouse.home.layout import Home
+from lakehouse.home.table_files import source
+from lakehouse.home.table_log import files_between, read_columns
+from lakehouse.home.tables_place import place_at
+from lakehouse.streams.file_records import ITEM_BYTES
+from lakehouse.streams.quarantine import takes_records
+from lakehouse.streams.sources.manifest import Layout, Manifest, layouts_of
+from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.streams.sources.parser import Parser
+
+_NAMES = ("source_file", "source_line", "source_item", "record", "message", "reason", "batch")
+_LINE = ["source_file", "source_line"]
+# So many lines are parsed at a time.
+_LINES = 50_000
+
+
+@dataclass(frozen=True)
+class RequeuedRecords:
+    """Rejected records of ``manifest``'s reasons that no earlier one of ``requeues`` took.
+
+    ``listed_us``: when the records of each batch were listed; ``layout_of``: the header of each file's lines. An item
+    is ranges of lines by file, and which files of quarantine have them.
+    """
+
+    manifest: Manifest
+    requeues: tuple[Manifest, ...]
+    parser: Parser
+    layout_of: Mapping[str, int]
+    listed_us: Mapping[int, int]
+    bytes: int
+
+    def parsed(self, item: dict[str, Any]) -> Iterator[pa.Table]:
+        """Yield the rows of an item's records, as the parser has them, in order."""
+        yield from self._rows_of(self._lines(item), self.parser)
+
+    def again(self, item: dict[str, Any], path: str, lines: pa.Array) -> Iterator[pa.Table]:
+        """Yield the rows of some lines of one of an item's files once more, all with their records."""
+        every = self._lines(item)
+        is_wanted = pc.and_(pc.equal(every["source_file"], path), pc.is_in(every["source_line"], lines))
+        yield from self._rows_of(every.filter(is_wanted), replace(self.parser, keeps_records=True))
+
+    @staticmethod
+    def _rows_of(lines: pa.Table, parser: Parser) -> Iterator[pa.Table]:
+        for first in range(0, lines.num_rows, _LINES):
+            yield parser.parse(lines.slice(first, _LINES).combine_chunks())
+
+    def _lines(self, item: dict[str, Any]) -> pa.Table:
+        """Return an item's lines as the parser takes them, in order."""
+        rows = pa.concat_tables([self._taken(place_at(part), item["ranges"]) for part in item["parts"]])
+        keys = [(name, "ascending") for name in (*_LINE, "batch", "source_item")]
+        rows = rows.sort_by(keys).combine_chunks()
+        codes = rows["source_file"].combine_chunks().dictionary_encode().indices.to_numpy()
+        numbers = rows["source_line"].to_numpy()
+        is_first = np.ones(len(rows), np.bool_)
+        is_first[1:] = (np.diff(codes) != 0) | (np.diff(numbers) != 0)
+        firsts = np.flatnonzero(is_first)
+        ends = pa.array(np.append(firsts, len(rows)), pa.int32())
+        lines = rows.take(pa.array(firsts))
+        items = pa.ListArray.from_arrays(ends, rows["source_item"].combine_chunks())
+        layouts = [self.layout_of.get(path, -1) for path in lines["source_file"].to_pylist()]
+        listed = [self.listed_us.get(batch) for batch in lines["batch"].to_pylist()]
+        lines = lines.select([*_LINE, "record", "message"])
+        lines = lines.append_column("layout", pa.array(layouts, pa.int32()))
+        lines = lines.append_column("fault", pa.nulls(len(lines), pa.string()))
+        lines = lines.append_column("listed_us", pa.array(listed, pa.int64()))
+        return lines.append_column("items", items)
+
+    def _taken(self, part: Path, ranges: list[dict[str, Any]]) -> pa.Table:
+        """Return the records of a file of quarantine that the requeue takes, and that are in some ranges."""
+        with pq.ParquetFile(source(part)) as file:
+            groups = [self._in_ranges(file, group, ranges) for group in range(file.num_row_groups)]
+        return pa.concat_tables(groups)
+
+    def _in_ranges(self, file: pq.ParquetFile, group: int, ranges: list[dict[str, Any]]) -> pa.Table:
+        rows = file.read_row_group(group, columns=list(_NAMES))
+        rows = rows.filter(is_taken(rows, self.manifest, self.requeues))
+        wanted = np.zeros(len(rows), np.bool_)
+        lines = rows["source_line"].to_numpy()
+        for each in ranges:
+            is_of = pc.equal(rows["source_file"], each["path"]).to_numpy()
+            wanted |= is_of & (lines >= each["low"]) & (lines <= each["high"])
+        return rows.filter(pa.array(wanted))
+
+
+def is_taken(rejected: pa.Table, manifest: Manifest, requeues: tuple[Manifest, ...]) -> pa.ChunkedArray:
+    """Return which records, by ``batch`` and ``reason``, a requeue takes that no earlier one took."""
+    taken = takes_records(manifest, rejected)
+    for earlier in requeues:
+        taken = pc.and_not(taken, takes_records(earlier, rejected))
+    return taken
+
+
+def requeued_records(
+    layout: Home, stream: Stream, store: ManifestStore, manifest: Manifest
+) -> tuple[RequeuedRecords, pa.Table]:
+    """Return the records that a requeue manifest takes, and the items of tasks.
+
+    Cost: four columns of quarantine are read, a file at a time; memory: some numbers for each of the files, or
+    partitions, that records came in.
+    """
+    requeues = tuple(
+        each for each in store.manifests if each.kind == "requeue" and each.batch < manifest.batch
+    )
+    spans = _spans(layout, stream, manifest, requeues)
+    layouts, layout_of = _layouts(stream, store, list(spans))
+    came = read_columns(layout.ledger(stream.name), ("batch", "committed_at"), None)
+    records = RequeuedRecords(
+        manifest=replace(manifest, files=()),
+        requeues=requeues,
+        parser=Parser.of(stream, layouts),
+        layout_of=layout_of,
+        listed_us={batch: int(moment.timestamp() * 1_000_000) for batch, moment in came},
+        bytes=int(sum(span.bytes for span in spans.values())),
+    )
+    return records, _items(spans)
+
+
+@dataclass
+class _Span:
+    """The records of one file or partition: their first and last line, bytes, and parts of quarantine."""
+
+    low: int
+    high: int
+    bytes: float = 0.0
+    parts: dict[str, None] = field(default_factory=dict)
+
+    def add(self, part: str, lines: pa.ChunkedArray, size: float) -> None:
+        ends = pc.min_max(lines).as_py()
+        self.low, self.high = min(self.low, ends["min"]), max(self.high, ends["max"])
+        self.bytes += size
+        self.parts[part] = None
+
+
+def _spans(
+    layout: Home, stream: Stream, manifest: Manifest, requeues: tuple[Manifest, ...]
+) -> dict[str, _Span]:
+    """Return the records that are taken, by the file or partition that they came in."""
+    spans: dict[str, _Span] = {}
+    for part in files_between(layout.quarantine(stream.name), ("batch", 0, manifest.batch - 1)):
+        names = ["source_file", "source_line", "reason", "batch"]
+        rows = pq.read_table(source(part), columns=names)
+        size = part.stat().st_size / max(1, len(rows))
+        rows = rows.filter(is_taken(rows, manifest, requeues))
+        for path in pc.unique(rows["source_file"]).to_pylist():
+            lines = rows["source_line"].filter(pc.equal(rows["source_file"], path))
+            first = lines[0].as_py()
+            span = spans.setdefault(path, _Span(first, first))
+            span.add(str(part.absolute()), lines, size * len(lines))
+    return dict(sorted(spans.items()))
+
+
+def _items(spans: Mapping[str, _Span]) -> pa.Table:
+    """Return ranges of lines, in order of files, as many small ones as make a task worth its while."""
+    ranges, parts, size = [list[dict[str, Any]]()], [dict[str, None]()], 0.0
+    for path, span in spans.items():
+        cuts = max(1, int(span.bytes // ITEM_BYTES))
+        edges = [span.low + (span.high + 1 - span.low) * n // cuts for n in range(cuts + 1)]
+        for low, end in pairwise(edges):
+            if size and size + span.bytes / cuts > ITEM_BYTES:
+                ranges, parts, size = [*ranges, []], [*parts, {}], 0.0
+            size += span.bytes / cuts
+            ranges[-1].append({"path": path, "low": low, "high": end - 1})
+            parts[-1] |= span.parts
+    full = [n for n, own in enumerate(ranges) if own]
+    schema = pa.schema(
+        {
+            "item": pa.int64(),
+            "ranges": pa.list_(pa.struct({"path": pa.string(), "low": pa.int64(), "high": pa.int64()})),
+            "parts": pa.list_(pa.string()),
+        }
+    )
+    return pa.table([full, [ranges[n] for n in full], [list(parts[n]) for n in full]], schema=schema)
+
+
+def _layouts(
+    stream: Stream, store: ManifestStore, paths: list[str]
+) -> tuple[tuple[Layout, ...], dict[str, int]]:
+    """Return the headers that lines can be under, and which one each file has."""
+    if stream.source.kind == "kafka":
+        return (stream.source.fields or None,), dict.fromkeys(paths, 0)
+    files = tuple(store.files_of(paths))
+    layouts = layouts_of(files)
+    return layouts, {f.path: layouts.index(f.fields) for f in files if f.unreadable is None}
