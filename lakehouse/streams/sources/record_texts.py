@@ -86,9 +86,8 @@ class RecordTexts:
         places = self._places(layout)
         cut = text.split("\t") if source.format in BY_TAB else _cut(text, source.separator, source.quote)
         if cut is None or len(cut) != len(layout or ()):
-            result = MISQUOTED if cut is None else str(len(cut))
-            file = line["source_file"].rpartition("/")[2]
-            raise Rejected(file.join(expected_fields(layout, source)) + result)
+            count = MISQUOTED if cut is None else str(len(cut))
+            raise Rejected(expected_fields(layout, source, line["source_file"], count))
         texts = {name: None if position is None else cut[position] for name, position in places.items()}
         return [texts] if self._fields.unpivot is None else self._items(texts, cut, layout or ())
 

@@ -20,8 +20,6 @@ _UNITS = ("s", "ms", "us", "ns")
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _EPOCH = date(1970, 1, 1)
 AMBIGUOUS = "ambiguous_time"
-CLOCK = "clock"
-EVENT_IS = f"{CLOCK}: event time is "
 NO_OBJECT = "malformed: expected one JSON object"
 MISQUOTED = "quotes that do not end with their field"
 
@@ -53,47 +51,31 @@ def no_items(unpivot: Unpivot | None) -> str:
     return f"no_items: no field of the header matches {unpivot.columns if unpivot else ''}"
 
 
-def expected_fields(layout: Layout, source: Source) -> list[str]:
-    """Return what is said of a record with another number of fields, in parts that its file's name joins.
-
-    The number found comes last.
-    """
-    count = f"malformed: expected {len(layout or ())} fields, as in "
+def expected_fields(layout: Layout, source: Source, path: str, found: str) -> str:
+    """Return the verdict on a record with another number of fields than its file, or the declaration, names."""
     if source.kind == "kafka":
-        return [f"{count}source.fields, found "]
-    line = "the #fields" if source.format == "zeek" else "line 1"
-    return [f"{count}{line} of ", ", found "]
-
-
-def expected_bounds(stream: Stream) -> str:
-    """Return what is expected of an event time that is out of bounds."""
-    low, high = (format_timestamp(each).removesuffix(" 00:00:00") for each in stream.event_time_bounds)
-    return f", expected {low} to {high} (event_time_bounds)"
+        where = "source.fields"
+    else:
+        line = "the #fields" if source.format == "zeek" else "line 1"
+        where = f"{line} of {path.rpartition('/')[2]}"
+    return f"malformed: expected {len(layout or ())} fields, as in {where}, found {found}"
 
 
 def ahead_of_listing(ahead_us: int, stream: Stream) -> str:
     """Return the verdict on an event time that is so far ahead of when its record was listed."""
     span, most = spelled_duration(ahead_us // 1_000_000 * 1_000_000), format_duration(stream.ahead_us)
-    return f"{EVENT_IS}{span} ahead of when its record was listed; expected at most {most} (clock_bounds)"
+    return f"clock: event time is {span} ahead of when its record was listed; expected at most {most} (clock_bounds)"
 
 
 def off_arrival(delay_us: int, bounds: ClockBounds) -> str:
     """Return the verdict on an event time that its arrival is too long behind, or, below zero, before."""
     side, most = ("ahead of", bounds.ahead) if delay_us < 0 else ("behind", bounds.behind)
     span = spelled_duration(abs(delay_us))
-    return f"{EVENT_IS}{span} {side} its arrival; expected at most {format_duration(most)} (clock_bounds)"
+    return f"clock: event time is {span} {side} its arrival; expected at most {format_duration(most)} (clock_bounds)"
 
 
-def other_units(time: TimeColumn) -> list[tuple[str, int]]:
-    """Return the units that a number may be of instead, each with the power of 1000 that its time is longer by."""
-    if time.unit == "iso":
-        return []
-    own = _UNITS.index(time.unit)
-    return [(unit, own - place) for place, unit in enumerate(_UNITS) if place != own]
-
-
-def in_unit(event_us: int, power: int) -> int:
-    """Return a time that was read in one unit as if read in another, rounded towards zero."""
+def _in_unit(event_us: int, power: int) -> int:
+    """Return a time that was read in one unit as if read in one of a power of 1000, rounded towards zero."""
     factor: int = 1000 ** abs(power)
     if power >= 0:
         return event_us * factor
@@ -115,10 +97,14 @@ def date_text(event_us: int) -> str:
 def out_of_bounds(text: str, event_us: int, stream: Stream) -> str:
     """Return the verdict on a time that is read from a text, and not within the stream's bounds."""
     time, (low, high) = stream.event_time, stream.event_time_bounds
-    verdict = f"{read_as(time, text)}{date_text(event_us)}{expected_bounds(stream)}"
-    for unit, power in other_units(time):
-        if low <= (moved := in_unit(event_us, power)) < high:
-            return f"{verdict}{as_unit(unit)}{date_text(moved)}"
+    first, end = (format_timestamp(each).removesuffix(" 00:00:00") for each in (low, high))
+    read = f"out_of_bounds: {time.column} is '{text[:100]}', read as {time.unit}: {date_text(event_us)}"
+    verdict = f"{read}, expected {first} to {end} (event_time_bounds)"
+    own = None if time.unit == "iso" else _UNITS.index(time.unit)
+    for number, unit in enumerate(_UNITS):
+        moved = event_us if own is None else _in_unit(event_us, own - number)
+        if number != own and low <= moved < high:
+            return f"{verdict}; the unit may be wrong: as {unit} it is {date_text(moved)}"
     return verdict
 
 
@@ -127,13 +113,3 @@ def changed_clock(text: str, time: TimeColumn, is_twice: bool) -> str:
     reason, told = (AMBIGUOUS, "comes twice") if is_twice else ("skipped_time", "the clocks skip")
     where = f"in {time.timezone}; expected an offset, such as +01:00"
     return f"{reason}: {time.column} is '{text[:100]}', which {told} {where}"
-
-
-def read_as(time: TimeColumn, text: str) -> str:
-    """Return the beginning of that verdict."""
-    return f"out_of_bounds: {time.column} is '{text[:100]}', read as {time.unit}: "
-
-
-def as_unit(unit: str) -> str:
-    """Return its end where the time would be within the bounds in another unit."""
-    return f"; the unit may be wrong: as {unit} it is "

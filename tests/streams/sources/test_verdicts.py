@@ -187,4 +187,4 @@ def test_any_time_of_64_bits_has_a_date() -> None:
 def test_a_wrong_number_of_fields_is_measured_by_what_names_them(
     source: dict[str, object], expected: str
 ) -> None:
-    assert "a.csv".join(expected_fields(("a", "b"), Source.model_validate(source))) == expected
+    assert expected_fields(("a", "b"), Source.model_validate(source), "x/a.csv", "3") == f"{expected}3"
