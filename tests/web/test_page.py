@@ -27,9 +27,10 @@ from selenium.webdriver.common.keys import Keys
 from lakehouse.cli.app import call
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.withheld import Withheld
 from lakehouse.serving.sandbox.sandbox import run_sql
 from tests.serving.conftest import STREAMS, Lakehouse
-from tests.web.conftest import TOKEN, bare, served, wait_for
+from tests.web.conftest import TOKEN, bare, published, served, wait_for
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 AXE = Path(__file__).parents[2] / ".tools" / "axe.min.js"
@@ -350,6 +351,17 @@ def test_the_axis_of_a_count_has_whole_numbers_as_people_write_them(
     assert browser.execute_async_script(labels, [49500, 49500]) == [1, "49,500", "49,500"]
     assert browser.execute_async_script(labels, [18.2, 21.5]) == [0, "18.2", "21.5"]
     assert browser.execute_async_script(labels, [-0.001, 0.0025]) == [0, "-0.001", "0.0025"]
+
+
+def test_explore_says_that_newer_data_are_withheld(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    home = published(tmp_path, "pair")
+    publish(home, [], withheld=[Withheld("pair", "totals.rejected_share is 1")])
+
+    with served(home) as address:
+        opened(browser, address, "?view=explore&stream=pair")
+        answer = browser.find_element(By.CSS_SELECTOR, "[aria-label='Answer for the whole range']")
+        assert "newer data of pair are withheld since" in answer.text
+        assert "because totals.rejected_share is 1; answers are as of batch 3" in answer.text
 
 
 def test_nearly_all_is_not_all(browser: webdriver.Chrome, address: str) -> None:
