@@ -85,7 +85,8 @@ class SparkSettings(BaseModel):
     the landing folders at the same paths. ``options``: any other option of Spark, by its name; what stands here wins
     over what Tidemark would say. ``secret``: what driver and workers of a standalone cluster know each other by; it is
     best given as TIDEMARK_SPARK__SECRET, and never shown. ``shuffle_partitions``: where it is None, 2 in one process
-    and as many as a cluster has cores.
+    and as many as a cluster has cores. ``ui``: whether Spark's own pages are served while a session runs, on this
+    machine alone where Spark runs in the process.
 
     The default ``java_options`` compile lightly, which halves the CPU of a run of small batches; a bulk load that runs
     on for minutes does better without them. Compiling lightly has room for 48 MB of code by itself, and a process that
@@ -101,6 +102,7 @@ class SparkSettings(BaseModel):
         default_factory=dict, repr=False
     )
     secret: SecretStr | None = None
+    ui: bool = False
 
     @property
     def is_local(self) -> bool:

@@ -308,7 +308,7 @@ def _common(settings: Settings) -> dict[str, str]:
         # Rows of a batch are held for seconds: compressing them costs more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
-        "spark.ui.enabled": "false",
+        "spark.ui.enabled": str(settings.spark.ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.metricsEnabled": "false",
     }

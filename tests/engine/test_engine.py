@@ -125,6 +125,14 @@ def test_a_call_is_one_spark_job_and_two_at_most_where_rows_meet_by_key(on_spark
     assert jobs_of(on_spark, lambda: keyed(engine)) <= 2
 
 
+def test_a_job_is_named_by_its_step_on_the_pages_of_spark(on_spark: SparkSession) -> None:
+    mapped(engine_of(on_spark))
+
+    newest = on_spark.sparkContext._jsc.sc().statusStore().jobsList(None).apply(0)
+    assert newest.description().get() == "double numbers, batch 12"
+    assert on_spark.sparkContext.getLocalProperty("spark.job.description") is None
+
+
 @pytest.mark.parametrize(("runner", "name"), [("spark", "SparkEngine"), ("local", "LocalEngine")])
 def test_settings_choose_the_runner_and_nothing_starts_before_a_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: str, name: str

@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkValueError
 from pyspark.sql import SparkSession
 
+from lakehouse.declare.settings import Settings, SparkSettings
 from lakehouse.spark import session
 from lakehouse.spark.session import EngineEnded, naming_death
 
@@ -63,3 +65,12 @@ def test_a_task_does_not_read_the_archives_of_spark_again(spark: SparkSession) -
     rows = spark.range(1).mapInArrow(path_of_worker, "archives array<string>, frozen boolean").collect()
 
     assert {(tuple(row.archives), row.frozen) for row in rows} == {((), True)}
+
+
+@pytest.mark.parametrize(("ui", "option"), [(False, "false"), (True, "true")])
+def test_the_pages_of_spark_are_served_where_settings_ask_for_them(
+    tmp_path: Path, ui: bool, option: str
+) -> None:
+    settings = Settings(home=tmp_path, spark=SparkSettings(ui=ui))
+
+    assert session._options(settings)["spark.ui.enabled"] == option
