@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, check_queries, publish, repair_late, run_queries
-from lakehouse.declare.settings import Settings
+from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from quality import GateFailed
+from tests.readings import write
 from tests.taking_in import take_in
 
 if TYPE_CHECKING:
@@ -143,3 +144,31 @@ def test_too_many_periods_below_their_recall_and_lost_pairs_fail_the_check(
     spark.sql(f"DELETE FROM delta.`{settings.layout.pairs('answers')}` WHERE found = 'repair'")
     with pytest.raises(GateFailed, match=r"repairs\.found_gap is"):
         check_queries.run(strict, spark, "answers")
+
+
+def test_rows_that_a_predicate_selected_stay_published_when_its_file_becomes_wrong(
+    settings: Settings, spark: SparkSession, tmp_path: Path
+) -> None:
+    for name in settings.registered:
+        (tmp_path / "queries" / f"{name}.sql").unlink()
+    odd = "def odd(x) -> bool:\n    return x is not None and x > 5\n"
+    write(tmp_path, {"chosen": "SELECT id, temp FROM requests WHERE odd(temp)"}, odd=odd)
+    settings = load_settings(settings.config)
+    land(settings, spark, 0)
+    before = publish.run(settings, spark, unchecked=True)
+    rows = rows_chosen(settings)
+
+    write(tmp_path, {}, odd="def odd(x: return")
+    settings = load_settings(settings.config)
+    land(settings, spark, 1)
+    after = publish.run(settings, spark, unchecked=True)
+
+    assert list(settings.faulty) == ["chosen"]
+    assert (before["version"], after["version"]) == (1, 2)
+    assert rows_chosen(settings) == rows and rows[0][0] > 0
+
+
+def rows_chosen(settings: Settings) -> list[tuple[Any, ...]]:
+    counts = "SELECT (SELECT count(*) FROM selection_chosen), published, batches FROM queries"
+    with open_published(settings.layout) as reader:
+        return reader.connection.execute(f"{counts} WHERE query = 'chosen'").fetchall()
