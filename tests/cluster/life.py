@@ -20,11 +20,11 @@ import pyarrow as pa
 from jobs import build_rollups, ingest, repair_late, run_queries
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import read_rows
-from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.spark import cluster
 from lakehouse.spark.session import started_session
 from tests.queries.laws import EXAMPLES, IS_EVEN, asked
 from tests.queries.multiway.streams import NAMES, configuration, some_rows
+from tests.shuffle_metrics import Meter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,6 +134,7 @@ class Life:
     kind: str
     rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in NAMES})
     landed: int = 0
+    jobs: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, spark: SparkSession, on_spark: SparkSession, folder: Path, kind: str) -> Life:
@@ -176,8 +177,15 @@ class Life:
         others = self.settings.model_copy(
             update={"queries": self.settings.queries.model_copy(update={"buckets": 1})}
         )
-        run_queries.run(others, self.on_spark, TWIN)
-        repair_late.run(others, self.on_spark, TWIN)
+        self.jobs["batch"] = self.jobs_of(lambda: run_queries.run(others, self.on_spark, TWIN))
+        self.jobs["repair"] = self.jobs_of(lambda: repair_late.run(others, self.on_spark, TWIN))
+
+    def jobs_of(self, work: Callable[[], object]) -> int:
+        """Return how many jobs Spark runs for some work."""
+        known = self.on_spark.sparkContext.statusTracker().getJobIdsForGroup
+        before = max(known(), default=-1)
+        work()
+        return max(known(), default=-1) - before
 
     def cut(self, buckets: int) -> None:
         """Have batches that are planned from now on cut into so many buckets."""

@@ -62,6 +62,13 @@ def test_any_split_into_batches_and_buckets_comes_to_the_same(life: Life) -> Non
     )
 
 
+def test_a_batch_is_one_job_of_spark_or_two_where_rows_meet_by_more_than_one_key(life: Life) -> None:
+    most = {"pairs": (1, 1), "selection": (1, 0), "aggregate": (2, 2), "multiway": (3, 1)}[life.kind]
+    batches = finished(life.settings.layout, TWIN)
+    assert life.jobs["batch"] <= most[0] * (batches if life.kind == "selection" else 1)
+    assert life.jobs["repair"] <= most[1]
+
+
 def test_running_and_repairing_again_changes_nothing(life: Life) -> None:
     before = life.table(life.kind)
     again, nothing = life.run(), life.repair()

@@ -1,10 +1,10 @@
 """Joins of streams that live at different sites: only rows that can match are moved, on the cheapest route.
 
-Called by lakehouse/queries/multiway: small_batch.py and repair.py (``results_with_new``, ``results_of``), choice.py
-(``choose``) and centre.py (``Centre`` over ``HashedSynopsis``, its state packed, orders by ``Smje``). The rows of large
-batches travel in Spark (lakehouse/queries/multiway/route.py).
+Called by lakehouse/queries/multiway: plain.py, pruned.py and repair.py (``results_with_new``, ``results_on_route``,
+``results_of``), choice.py (``choose``) and centre.py (``Centre`` over ``HashedSynopsis``, its state packed, orders by
+``Smje``).
 
-joining.py ....... results of few rows, found in this process by sorted keys
+joining.py ....... results of the rows of some keys, by sorted keys
 pruning.py ....... whether counting a batch's keys pays; otherwise its rows are joined plainly
 contract.py ...... input and output: sites, vectors, trips, plans, costs
 synopsis.py ...... counts of stored rows by slot of hashed join values: upper bounds (HashedSynopsis); in few bytes

@@ -43,31 +43,55 @@ def results_of(sides: Sequence[Joined], start: int, rows: Int64s, most: int) -> 
 
     Cost and memory: as of ``results_with_new``.
     """
-    return _results(sides, start, rows, [np.arange(len(side.key)) for side in sides], most)
+    order = [stop for stop in range(len(sides)) if stop != start]
+    return _results(sides, start, rows, order, [np.arange(len(side.key)) for side in sides], most)[0]
+
+
+def results_on_route(
+    sides: Sequence[Joined], start: int, rows: Int64s, order: Sequence[int], most: int
+) -> tuple[Int64s, Int64s]:
+    """Return the results of which a side is the last that has a new row, from some of its new rows.
+
+    Also how many combinations there are at the start and after each stop. ``order``: that of the stops.
+    """
+    return _results(sides, start, rows, order, _met_by_new(sides, start), most)
 
 
 def _from_new(sides: Sequence[Joined], last: int, most: int) -> Int64s:
     """Return the results whose last side with a new row is this one."""
-    met = [
+    order = [stop for stop in range(len(sides)) if stop != last]
+    return results_on_route(sides, last, np.flatnonzero(sides[last].is_new), order, most)[0]
+
+
+def _met_by_new(sides: Sequence[Joined], last: int) -> list[Int64s]:
+    """Return the rows of each side that new rows of one meet."""
+    return [
         np.arange(len(side.key)) if stop < last else np.flatnonzero(~side.is_new)
         for stop, side in enumerate(sides)
     ]
-    return _results(sides, last, np.flatnonzero(sides[last].is_new), met, most)
 
 
-def _results(sides: Sequence[Joined], start: int, rows: Int64s, met: Sequence[Int64s], most: int) -> Int64s:
+def _results(
+    sides: Sequence[Joined],
+    start: int,
+    rows: Int64s,
+    order: Sequence[int],
+    met: Sequence[Int64s],
+    most: int,
+) -> tuple[Int64s, Int64s]:
     """Return the results that have one of some rows of a side, in halves if they meet more than ``most`` at a stop."""
     found = np.full((len(rows), len(sides)), -1, np.int64)
-    found[:, start], visited = rows, [start]
-    for stop in range(len(sides)):
-        if stop != start and len(found):
-            more = _met(sides, found, visited, stop, met[stop], most if len(rows) > 1 else None)
-            if more is None:
-                halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-                return np.concatenate([_results(sides, start, half, met, most) for half in halves])
-            found = more
-            visited.append(stop)
-    return found
+    found[:, start], visited, sizes = rows, [start], [len(rows)]
+    for stop in order:
+        more = _met(sides, found, visited, stop, met[stop], most if len(rows) > 1 else None)
+        if more is None:
+            halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+            one, two = (_results(sides, start, half, order, met, most) for half in halves)
+            return np.concatenate([one[0], two[0]]), one[1] + two[1]
+        found = more
+        visited.append(stop)
+        sizes.append(len(found))
+    return found, np.array(sizes, np.int64)
 
 
 def _met(

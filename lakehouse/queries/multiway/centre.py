@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from lakehouse.algorithms.multiway_join.centre import NOWHERE, Centre
 from lakehouse.algorithms.multiway_join.contract import Query, Sending, Sites, Snapshot, Vector
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Int64s, Plan
     from lakehouse.queries.multiway.query import MultiwayQuery
 
+COUNTS = pa.schema([("side", pa.int32()), ("until_us", pa.int64()), ("packed", pa.binary())])
 _METHOD = "method"
 _PARTS_OF_WINDOW = 4
 _LEAST = 1e-9
@@ -153,15 +152,20 @@ def _sum(vectors: Sequence[Vector]) -> Vector:
     return Vector.of(found, np.bincount(which, counts, len(found)).astype(np.int64))
 
 
-def counted(rows: DataFrame, query: MultiwayQuery, slots: int, next_us: int | None) -> pa.Table:
-    """Return the counts of rows of windows: side, until_us and the packed vector, each of a part of them.
+def counts_of(rows: pa.Table, query: MultiwayQuery, slots: int, next_us: int | None) -> pa.Table:
+    """Return the counts of rows of windows, those of a task: side, until_us and the packed vector.
 
     ``next_us``: up to when rows are late for the next batch; those that are beyond their windows then are all counted
-    until one time. Nothing is shuffled: each task packs its own rows.
+    until one time.
     """
-    slot = F.pmod(F.col("key"), F.lit(slots)).cast("int").alias("slot")
-    told = rows.select("side", slot, _until(query, next_us).alias("until_us"))
-    return told.mapInArrow(pack_rows, "side int, until_us bigint, packed binary").toArrow()
+    slot = np.mod(rows["key"].to_numpy(), slots).astype(np.int32)
+    side, until = rows["side"].to_numpy(), np.zeros(len(rows), np.int64)
+    for number in range(len(query.sides)):
+        own = side == number
+        until[own] = _until(rows["event_us"].to_numpy()[own], query.sides[number].window_us, next_us)
+    columns = {"side": rows["side"], "slot": pa.array(slot), "until_us": pa.array(until)}
+    found = [pa.table(batch) for batch in pack_rows(pa.table(columns).to_batches())]
+    return pa.concat_tables([COUNTS.empty_table(), *(each.cast(COUNTS) for each in found)])
 
 
 def pack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -180,13 +184,9 @@ def pack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         )
 
 
-def _until(query: MultiwayQuery, at_us: int | None) -> Column:
-    until = F.lit(None).cast("bigint")
-    for number, side in enumerate(query.sides):
-        width = max(side.window_us // _PARTS_OF_WINDOW, 1)
-        event = F.col("event_us")
-        if at_us is not None:
-            event = F.greatest(event, F.lit(at_us - side.window_us - 1))
-        end = ((F.floor(event / F.lit(float(width))) + 1) * width - 1).cast("bigint")
-        until = F.when(F.col("side") == number, end).otherwise(until)
+def _until(event_us: Int64s, window_us: int, at_us: int | None) -> Int64s:
+    """Return up to when rows count."""
+    width = max(window_us // _PARTS_OF_WINDOW, 1)
+    event = event_us if at_us is None else np.maximum(event_us, at_us - window_us - 1)
+    until: Int64s = (event // width + 1) * width - 1
     return until

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.multiway_join.joining import Joined, results_with_new
 from lakehouse.engine.parts import sink_of
 from lakehouse.home.table_log import files_near
+from lakehouse.queries.multiway.kinds import TAKEN, kinds_of, logged_rows
 from lakehouse.queries.multiway.rows import keyed, side_columns
-from lakehouse.queries.multiway.windows import TAKEN
 from lakehouse.queries.runtime.arrow_sql import columns_read
 from lakehouse.queries.runtime.bucket import LOG
 from lakehouse.queries.runtime.by_bucket import (
@@ -30,7 +30,7 @@ from lakehouse.queries.runtime.by_bucket import (
     run_buckets,
 )
 from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows, raw_columns
-from lakehouse.queries.runtime.tables import output_types, with_constants
+from lakehouse.queries.runtime.tables import output_types
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 RESULT = "result"
 SHOWN = ("event_us", "times_us", "row_ids", "found")
-_LOGGED = ("what", "bucket", "side", "row", "event_us", "horizon_us")
+_LOGGED = ("what", "bucket", "side", "row", "event_us", "horizon_us", "batch", "time_us")
 _NEVER = 2**62
 # A place holds at most so many bytes of combinations at a time.
 _MOST_BYTES = 256 << 20
@@ -76,13 +76,12 @@ class PlainJoin:
         places = 1 + sum(rows for own in files for _, rows in own) // ROWS_A_PLACE
         inputs = [SideRows(own, self._rows(side, places)) for side, own in enumerate(files)]
         results, log = sink_of(layout.multiway(query.name)), sink_of(layout.missed_rows(query.name))
-        logged = {name: f"{LOG}_{name}" for name in _LOGGED}
         outputs = [
             results_output(query, self.streams, results, number),
-            Output(log, logged, {"batch": number, "time_us": self.time_us}, LOG),
+            marked_output(log, LOG, _LOGGED, {}),
         ]
         metrics = [f"{name}_{side}" for side in range(len(query.sides)) for name in (*TAKEN, "held")]
-        kernels = PlainPlaces(query, self.horizon_us)
+        kernels = PlainPlaces(query, self.horizon_us, number, self.time_us)
         step = f"query {query.name}, batch {number}"
         return run_buckets(self.spark, step, inputs, places, kernels, outputs, [*metrics, "bytes"])
 
@@ -116,6 +115,8 @@ class PlainPlaces:
 
     query: MultiwayQuery
     horizon_us: int | None
+    batch: int
+    time_us: int | None
 
     def __call__(self, buckets: Sequence[int]) -> Kernel:
         """Return the kernel of any place."""
@@ -130,27 +131,16 @@ class PlainPlaces:
             as_joined(self.query, side, each, each["is_new"].to_numpy()) for side, each in enumerate(used)
         ]
         results = shown(self.query, used, results_with_new(joined, most_met(self.query)), "online")
-        kinds = [_kinds(each, self.horizon_us) for each in sides]
+        kinds = [kinds_of(each, each["is_new"].to_numpy(), self.horizon_us) for each in sides]
         counts = {f"{name}_{side}": int(own[name].sum()) for side, own in enumerate(kinds) for name in TAKEN}
         counts |= {f"held_{side}": each.num_rows for side, each in enumerate(sides)}
+        log = self.horizon_us, self.batch, self.time_us
         parts = [
             marked(RESULT, results),
-            *(self._logged(*each) for each in zip(sides, kinds, strict=True)),
+            *(marked(LOG, logged_rows(own, kind, *log)) for own, kind in zip(sides, kinds, strict=True)),
             metrics_of(place, {**counts, "bytes": rows.nbytes}),
         ]
         return pa.concat_tables(parts, promote_options="permissive")
-
-    def _logged(self, rows: pa.Table, kinds: Mapping[str, Bools]) -> pa.Table:
-        """Return the new rows that came late, and those that are refused."""
-        horizons = {"missed": self.horizon_us, "refused": None}
-        found = [
-            with_constants(
-                rows.filter(pa.array(kinds[kind])).select(["side", "row", "event_us"]),
-                {"what": kind, "bucket": 0, "horizon_us": horizon},
-            )
-            for kind, horizon in horizons.items()
-        ]
-        return marked(LOG, pa.concat_tables(found, promote_options="permissive"))
 
 
 def results_output(
@@ -164,20 +154,6 @@ def results_output(
 def by_side(rows: pa.Table, sides: int) -> list[pa.Table]:
     """Return the rows of each side."""
     return [rows.filter(pc.equal(rows["side"], side)).combine_chunks() for side in range(sides)]
-
-
-def _kinds(rows: pa.Table, horizon_us: int | None) -> dict[str, Bools]:
-    """Return which new rows are of which kind, and which are new, by ``rows``."""
-    is_new, refused = (rows[name].to_numpy() for name in ("is_new", "is_refused"))
-    has_key, event = rows["key"].is_valid().to_numpy(), rows["event_us"].to_numpy()
-    is_late = np.zeros(len(event), np.bool_) if horizon_us is None else event < horizon_us
-    known = is_new & ~refused
-    kinds = {
-        "refused": is_new & refused,
-        "unusable": known & ~has_key,
-        "missed": known & has_key & is_late,
-    }
-    return {"rows": is_new, **kinds}
 
 
 def used_rows(rows: pa.Table) -> pa.Table:

@@ -57,7 +57,7 @@ class Repair(QueryRepair[MultiwayRun]):
         held = sum(rows for side, own in enumerate(columns) for _, rows in source.read(side, own).files)
         places = 1 + held // ROWS_A_PLACE
         sides = [source.read(side, keyed(own, places)) for side, own in enumerate(columns)]
-        rows = [self.taken(side, own, frozenset(range(places))) for side, own in enumerate(sides)]
+        rows = [self.taken(side, own) for side, own in enumerate(sides)]
         outputs = [results_output(query, run.streams, sink_of(table), number)]
         step = f"repair {query.name}, repair {number}"
         found = run_buckets(

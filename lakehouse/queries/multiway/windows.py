@@ -1,40 +1,141 @@
-"""The rows of a join of three streams or more as a batch sees them: its own, and those of windows that they can meet.
+"""Rows that a join of three streams or more keeps in windows: appended by tasks, and read by later batches.
 
-``RawRows`` are read from raw, as the same join in SQL would read them, and nothing is kept. ``Windows`` are read from
-the query's own table, sorted by slot; its log tells of each file the side, rows, batches and times, so Spark opens only
-files that a batch can meet.
+    new rows, and those of earlier batches that the table lacks
+        -> parts of the table, each of one side and in order of its slots; the log of late and refused rows
+        -> numbers of rows by kind, and counts of their keys
+
+The table's log tells of each file the side, rows, batches and times, so tasks open only files that a batch can meet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakehouse.engine import engine_of
+from lakehouse.engine.parts import ENTRIES
+from lakehouse.home.table_commits import fitted
 from lakehouse.home.table_log import FileFacts, file_facts
-from lakehouse.spark import tables
+from lakehouse.home.table_reads import named_columns
+from lakehouse.queries.multiway.centre import COUNTS, counts_of
+from lakehouse.queries.multiway.kinds import TAKEN, kinds_of, logged_rows
+from lakehouse.queries.multiway.query import SLOTS
+from lakehouse.queries.runtime.parts import SUNK, entries_by_sink
+from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows, TaskRows, items_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
+    from lakehouse.algorithms.multiway_join.contract import Int64s
+    from lakehouse.engine import Item
+    from lakehouse.engine.parts import TableSink
     from lakehouse.queries.multiway.query import MultiwayQuery
 
 _BOUNDS = ("batch", "event_us")
-TAKEN = ("rows", "missed", "refused", "unusable")
+_RESULT = pa.schema([*SUNK, ("kinds", pa.string()), *COUNTS])
 Since = Sequence[int | None]
 
 
 @dataclass(frozen=True)
+class Appending:
+    """How tasks append rows to windows.
+
+    ``batch``: its number. ``horizon_us``: rows before it are late; ``next_us``: the same for the next batch.
+    ``slots``: how many there are; ``time_us``: the stream time before the batch.
+    """
+
+    query: MultiwayQuery
+    windows: TableSink
+    log: TableSink
+    batch: int
+    slots: int
+    horizon_us: int | None
+    next_us: int | None
+    time_us: int | None
+
+    def run(self, session: SparkSession, new: Sequence[SideRows], older: Sequence[SideRows]) -> Appended:
+        """Write the rows of a batch, by side, and ``older`` ones, which have the batch that read each."""
+        inputs = [*new, *older]
+        files = [(number, *each) for number, own in enumerate(inputs) for each in own.files]
+        rows = tuple(each.rows for each in inputs)
+        kernel = partial(_append, how=self, inputs=rows, sides=len(new))
+        step = f"windows of {self.query.name}, batch {self.batch}"
+        found = engine_of(session).map(items_of(files), kernel, _RESULT, step)
+        windows, log = entries_by_sink(found, 2)
+        kinds = Counter[str]()
+        for text in found["kinds"].drop_null().to_pylist():
+            kinds.update(json.loads(text))
+        sides = [{name: kinds[f"{name}_{side}"] for name in TAKEN} for side in range(len(new))]
+        counts = found.filter(found["packed"].is_valid()).select(COUNTS.names)
+        return Appended(windows, log, sides, counts)
+
+    def kept(self, rows: pa.Table, batch: pa.ChunkedArray | None) -> pa.Table:
+        """Return the rows that join as the table has them; ``batch`` if it is not this one."""
+        slot = pa.array(np.mod(rows["key"].to_numpy(), min(self.slots, SLOTS)).astype(np.int32))
+        number = pa.repeat(pa.scalar(self.batch, pa.int64()), len(rows)) if batch is None else batch
+        kept = rows.drop_columns(["is_refused", "batch"])
+        return kept.append_column("batch", number).append_column("slot", slot)
+
+
+@dataclass(frozen=True)
+class Appended:
+    """Entries of windows and of the log, the number of new rows by side and kind, and the counts of their keys."""
+
+    windows: pa.Table
+    log: pa.Table
+    kinds: Sequence[Mapping[str, int]]
+    counts: pa.Table
+
+
+def _append(item: Item, *, how: Appending, inputs: Sequence[TaskRows], sides: int) -> Iterator[pa.Table]:
+    """Write the rows of some files; yield entries, numbers of rows by kind, and counts of keys."""
+    kept, logged, kinds = list[pa.Table](), list[pa.Table](), Counter[str]()
+    counted = list[pa.Table]()
+    for number, own in groupby(zip(item["inputs"], item["paths"], strict=True), lambda each: each[0]):
+        for batch in inputs[number].batches(path for _, path in own):
+            rows = pa.Table.from_batches([batch])
+            is_used = pc.and_(rows["key"].is_valid(), pc.invert(rows["is_refused"]))
+            used = rows.filter(is_used)
+            if number >= sides:
+                kept.append(how.kept(used.drop_columns("taken"), used["taken"]))
+                continue
+            kept.append(how.kept(used, None))
+            counted.append(kept[-1])
+            of_kind = kinds_of(rows, np.ones(len(rows), np.bool_), how.horizon_us)
+            kinds.update({f"{name}_{number}": int(is_so.sum()) for name, is_so in of_kind.items()})
+            logged.append(logged_rows(rows, of_kind, how.horizon_us, how.batch, how.time_us))
+    parts = [ENTRIES.empty_table()]
+    if kept:
+        parts = [
+            how.windows.write(pa.concat_tables(kept).sort_by([("side", "ascending"), ("slot", "ascending")]))
+        ]
+    parts.append(how.log.write(logged))
+    for sink, entries in enumerate(parts):
+        numbered = entries.append_column("sink", pa.repeat(pa.scalar(sink, pa.int32()), len(entries)))
+        yield fitted(numbered, _RESULT)
+    yield fitted(pa.table({"kinds": pa.array([json.dumps(kinds)])}), _RESULT)
+    if counted:
+        yield fitted(counts_of(pa.concat_tables(counted), how.query, how.slots, how.next_us), _RESULT)
+
+
+@dataclass(frozen=True)
 class Windows:
-    """Rows of the query's table: ``new`` ones, appended by now, and ``stored`` ones of earlier batches.
+    """Rows of the table as a batch sees them: ``new`` ones, appended by now, and stored ones of earlier batches.
 
     ``since_us``: per side, from when on stored rows are looked at; None for all.
     """
 
-    spark: SparkSession
     query: MultiwayQuery
     table: Path
     batch: int
@@ -42,53 +143,101 @@ class Windows:
     files: Sequence[FileFacts]
 
     @classmethod
-    def of(
-        cls, spark: SparkSession, query: MultiwayQuery, table: Path, batch: int, since_us: Since
-    ) -> Windows:
+    def of(cls, query: MultiwayQuery, table: Path, batch: int, since_us: Since) -> Windows:
         """Return the rows that a table has now, as a batch sees them that has been appended."""
-        return cls(spark, query, table, batch, since_us, file_facts(table, _BOUNDS))
+        return cls(query, table, batch, since_us, file_facts(table, _BOUNDS))
 
-    def new(self, side: int) -> DataFrame:
-        """Return a side's new rows."""
-        files = [each.path for each in self._of(side) if self._is_new(each)]
-        return self._read(side, files).where(F.col("batch") == self.batch)
+    def rows(self, side: int, places: int, passing: Passing | None = None) -> SideRows:
+        """Return the rows of a side with the place in which those of a key meet; ``passing``: some of them."""
+        where = f"batch = {self.batch} OR {self._stored(side)}"
+        shown = [f"o_{each.name}" for each in self.query.outputs]
+        columns = (
+            *(f"{side} AS side", "event_us", "`row`", "`key`", "false AS is_refused"),
+            *(f"batch = {self.batch} AS is_new", f"CAST(pmod(`key`, {places}) AS int) AS bucket"),
+            *(f"`{name}`" for name in shown),
+        )
+        stored = named_columns(self.table, {"batch", "event_us", "row", "key", *shown})
+        rows: TaskRows = Columns(FileRows(stored, where), columns)
+        return SideRows(self.counted(side), rows if passing is None else InSlots(rows, passing))
 
-    def stored(self, side: int) -> DataFrame:
+    def stored(self, side: int) -> SideRows:
         """Return a side's rows of earlier batches that are looked at."""
-        files = [each.path for each in self._of(side) if self._is_stored(each)]
-        return self._read(side, files).where(self._is_held(side))
+        stored = named_columns(self.table, {"batch", "event_us", "key"})
+        columns = (f"{side} AS side", "event_us", "`key`")
+        return SideRows(self.counted(side), Columns(FileRows(stored, self._stored(side)), columns))
 
-    def whole(self, side: int) -> DataFrame:
-        """Return both, in one pass over the files."""
-        files = [each.path for each in self._of(side) if self._is_new(each) or self._is_stored(each)]
-        rows = self._read(side, files)
-        is_new = F.col("batch") == self.batch
-        return rows.where(is_new | self._is_held(side)).withColumn("is_new", is_new)
-
-    def met_by(self, side: int, stop: int) -> DataFrame:
-        """Return the rows of a stop that a block of a side meets."""
-        return self.whole(stop) if stop < side else self.stored(stop)
+    def counted(self, side: int) -> list[Counted]:
+        """Return the files that may have a side's rows, with the number of rows of each."""
+        return [(each.path, each.rows) for each in self._of(side) if self._is_met(each)]
 
     def held(self, side: int) -> int:
         """Return how many rows a side has that are looked at, new ones too; at most."""
-        return sum(each.rows for each in self._of(side) if self._is_new(each) or self._is_stored(each))
+        return sum(rows for _, rows in self.counted(side))
+
+    def _stored(self, side: int) -> str:
+        since_us = self.since_us[side]
+        earlier = f"batch < {self.batch}"
+        return earlier if since_us is None else f"({earlier} AND event_us >= {since_us})"
 
     def _of(self, side: int) -> list[FileFacts]:
         return [each for each in self.files if each.partition["side"] == str(side)]
 
-    def _is_new(self, file: FileFacts) -> bool:
-        newest = file.bounds["batch"][1]
-        return newest is None or newest >= self.batch
-
-    def _is_stored(self, file: FileFacts) -> bool:
-        oldest, since = file.bounds["batch"][0], self.since_us[int(file.partition["side"] or 0)]
-        latest = file.bounds["event_us"][1]
+    def _is_met(self, file: FileFacts) -> bool:
+        (oldest, newest), (_, latest) = (file.bounds[name] for name in _BOUNDS)
+        since_us = self.since_us[int(file.partition["side"] or 0)]
         is_earlier = oldest is None or oldest < self.batch
-        return is_earlier and (since is None or latest is None or latest >= since)
+        is_near = since_us is None or latest is None or latest >= since_us
+        return newest is None or newest >= self.batch or (is_earlier and is_near)
 
-    def _is_held(self, side: int) -> Column:
-        is_earlier, since_us = F.col("batch") < self.batch, self.since_us[side]
-        return is_earlier if since_us is None else is_earlier & (F.col("event_us") >= since_us)
 
-    def _read(self, side: int, files: Sequence[Path]) -> DataFrame:
-        return tables.read_files(self.spark, self.table, files).withColumn("side", F.lit(side))
+@dataclass(frozen=True)
+class Passing:
+    """Slots of a side's rows that can join: of new ones, and of all of those that new rows of other sides meet."""
+
+    slots: int
+    new: Int64s
+    met: Int64s
+
+    def of(self, key: Int64s, is_new: np.ndarray) -> np.ndarray:
+        """Tell which rows can join."""
+        slot = np.mod(key, self.slots)
+        passes: np.ndarray = np.isin(slot, self.met) | (is_new & np.isin(slot, self.new))
+        return passes
+
+
+@dataclass(frozen=True)
+class InSlots:
+    """Rows of windows that can join."""
+
+    rows: TaskRows
+    passing: Passing
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self.rows.schema
+
+    def batches(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some files."""
+        for batch in self.rows.batches(paths):
+            is_new = batch.column("is_new").to_numpy(zero_copy_only=False)
+            yield batch.filter(pa.array(self.passing.of(batch.column("key").to_numpy(), is_new)))
+
+
+def count_stored(session: SparkSession, windows: Windows, slots: int, next_us: int | None) -> pa.Table:
+    """Return the counts of the keys of all rows of earlier batches that are looked at."""
+    sides = [windows.stored(side) for side in range(len(windows.query.sides))]
+    files = [(number, *each) for number, own in enumerate(sides) for each in own.files]
+    rows = tuple(each.rows for each in sides)
+    kernel = partial(_count, inputs=rows, query=windows.query, slots=slots, next_us=next_us)
+    step = f"count windows of {windows.query.name}"
+    return engine_of(session).map(items_of(files), kernel, COUNTS, step)
+
+
+def _count(
+    item: Item, *, inputs: Sequence[TaskRows], query: MultiwayQuery, slots: int, next_us: int | None
+) -> Iterator[pa.Table]:
+    for number, path in zip(item["inputs"], item["paths"], strict=True):
+        parts = list(inputs[number].batches([path]))
+        if parts:
+            yield counts_of(pa.Table.from_batches(parts), query, slots, next_us).cast(COUNTS)

@@ -1,24 +1,16 @@
-"""The next batch of a registered query: the one that was begun, or a new one of what ingest has finished since.
-
-Also: which raw rows a batch reads, and which batch read a row.
-"""
+"""The next batch of a registered query: the one that was begun, or a new one of what ingest has finished since."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from collections.abc import Mapping
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
-from lakehouse.home.table_log import files_between
 from lakehouse.queries.kind import Query
 from lakehouse.queries.runtime.batch_manifest import (
     ONE,
     BatchManifest,
-    Span,
     Wanted,
     finished,
     last_manifest,
@@ -71,33 +63,3 @@ def next_batch(
     write_manifest(folder, "batch", manifest)
     crash_point("queries.planned")
     return manifest
-
-
-def read_raw(spark: SparkSession, layout: Home, stream: str, span: Span) -> DataFrame:
-    """Return the raw rows of some ingest batches of a stream."""
-    table, (after, through) = layout.raw(stream), span
-    # Asking Delta for a table costs a small batch more than reading its rows.
-    raw = tables.read_files(spark, table, files_between(table, ("batch", after + 1, through)))
-    return raw.where(f"batch BETWEEN {after + 1} AND {through}")
-
-
-def taken_in(manifests: Sequence[BatchManifest]) -> Column:
-    """Return which batch of the query read a row, from its side and ingest batch.
-
-    ``manifests`` follow one another; for a row that was read earlier, the batch before the first of them is returned.
-    """
-    taken = F.lit(None).cast("bigint")
-    for side, reached in enumerate(_ends(manifests)):
-        ends = F.array(*map(F.lit, reached))
-        # The first batch that reaches this far.
-        number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + (manifests[0].number - 1)
-        taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
-    return taken
-
-
-def _ends(manifests: Sequence[BatchManifest]) -> list[list[int]]:
-    """Return for each batch the last ingest batch of each side; the batch before comes first, for earlier rows."""
-    sides = range(len(manifests[-1].spans))
-    return [
-        [manifests[0].spans[side][0], *(manifest.spans[side][1] for manifest in manifests)] for side in sides
-    ]

@@ -128,7 +128,7 @@ def buckets_now(buckets: Iterable[tuple[int, int]], scales: Scales) -> set[int]:
 
 @dataclass(frozen=True)
 class TakenRows:
-    """Raw rows of some buckets, with the batch of the query that read each, ``taken``.
+    """Raw rows of some buckets, None for all, with the batch of the query that read each, ``taken``.
 
     ``ends``: the last ingest batch of each batch of the query, the one ``before`` the first comes first; it counts for
     all rows that earlier ones read.
@@ -137,15 +137,20 @@ class TakenRows:
     rows: TaskRows
     ends: tuple[int, ...]
     before: int
-    buckets: frozenset[int]
+    buckets: frozenset[int] | None
 
     @classmethod
     def of(
-        cls, rows: TaskRows, side: int, manifests: Sequence[BatchManifest], buckets: Iterable[int]
+        cls,
+        rows: TaskRows,
+        side: int,
+        manifests: Sequence[BatchManifest],
+        buckets: Iterable[int] | None = None,
     ) -> TakenRows:
         """Return the rows of a side."""
         ends = (manifests[0].spans[side][0], *(each.spans[side][1] for each in manifests))
-        return cls(rows, ends, manifests[0].number - 1, frozenset(buckets))
+        wanted = None if buckets is None else frozenset(buckets)
+        return cls(rows, ends, manifests[0].number - 1, wanted)
 
     @property
     def schema(self) -> pa.Schema:
@@ -154,9 +159,10 @@ class TakenRows:
 
     def batches(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some files."""
-        wanted = np.array(sorted(self.buckets))
-        for batch in self.rows.batches(paths):
-            own = batch.filter(pa.array(np.isin(batch.column("bucket").to_numpy(), wanted)))
+        wanted = None if self.buckets is None else np.array(sorted(self.buckets))
+        for own in self.rows.batches(paths):
+            if wanted is not None:
+                own = own.filter(pa.array(np.isin(own.column("bucket").to_numpy(), wanted)))
             # The first batch that reached as far as the row's ingest batch.
             number = np.searchsorted(self.ends, own.column("batch").to_numpy(), "left") + self.before
             columns = [*own.columns, pa.array(number.astype(np.int64))]

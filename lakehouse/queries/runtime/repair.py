@@ -147,8 +147,8 @@ class QueryRepair(ABC, Generic[R]):
         """The numbers of buckets so far."""
         return self.last.scales or (Scale(1, 1),)
 
-    def taken(self, side: int, rows: SideRows, buckets: frozenset[int]) -> SideRows:
-        """Return the rows of a side that are in some buckets, with the batch that read each."""
+    def taken(self, side: int, rows: SideRows, buckets: frozenset[int] | None = None) -> SideRows:
+        """Return the rows of a side that are in some buckets, by default all, with the batch that read each."""
         return SideRows(rows.files, TakenRows.of(rows.rows, side, self.batches, buckets))
 
     def log_rows(

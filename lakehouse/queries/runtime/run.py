@@ -14,8 +14,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from uuid import uuid4
 
-from pyspark.sql import functions as F
-
 from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.query_meaning import require_same
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakehouse.declare.stream import Stream
     from lakehouse.home.layout import Home
@@ -116,31 +114,12 @@ class QueryRun(ABC, Generic[Q]):
         """Return the last repair whose results a new batch uses."""
         return 0
 
-    def append(
-        self,
-        rows: DataFrame,
-        table: Path,
-        how: str,
-        number: int,
-        **constants: str | int | None,
-    ) -> bool:
-        """Append rows that Spark has once, with constant columns; return False if that was done before.
-
-        ``how``: ``online`` for rows of a batch, ``repair`` for rows of a repair; ``number`` is its number.
-        """
-        constants |= {"batch": number}
-        numbered = rows.withColumns({name: F.lit(value) for name, value in constants.items()})
-        return tables.append_once(numbered, table, self._writer(how), number) is not None
-
-    def _writer(self, how: str) -> str:
-        return f"{'query' if how == 'online' else 'repair'}-{self.query.name}"
-
     def commit(self, entries: pa.Table, table: Path, how: str, number: int) -> bool:
         """Commit parts that tasks have written once; return False if that was done before, or if there are none.
 
-        ``how`` and ``number``: as of ``append``.
+        ``how``: ``online`` for parts of a batch, ``repair`` for parts of a repair; ``number`` is its number.
         """
-        writer = self._writer(how)
+        writer = f"{'query' if how == 'online' else 'repair'}-{self.query.name}"
         return bool(entries.num_rows) and commit_entries(table, entries, (writer, number)) is not None
 
     def append_metrics(self, rows: Iterable[Mapping[str, Any]], batch: int, **times: Any) -> None:

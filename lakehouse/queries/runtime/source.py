@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.home.table_log import Ranges, files_near
-from lakehouse.queries.runtime import arrow_sql_in_tasks
 from lakehouse.queries.runtime.arrow_sql import columns_read
-from lakehouse.queries.runtime.batch import read_raw
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.reading import (
     Columns,
@@ -42,13 +40,10 @@ MOST_RANGES = 64
 
 
 class RowSource(Protocol):
-    """The rows of a batch, as tasks read them, or as Spark has them."""
+    """The rows of a batch, as tasks read them."""
 
     def read(self, side: int, columns: Sequence[str]) -> SideRows:
         """Return rows of a side that WHERE passes, with columns given as SQL, as tasks read them."""
-
-    def select(self, side: int, columns: Sequence[str]) -> DataFrame:
-        """Return the same rows as Spark has them."""
 
     def measured(self, side: int) -> Mapping[str, Any]:
         """Return the measurements of a side's scan.
@@ -72,7 +67,6 @@ class RowSource(Protocol):
 class FromRaw:
     """Rows read for one query alone; an error of a predicate ends the job.
 
-    ``near``: which raw rows of a side are read, so that no predicate is called for the others; all if None.
     ``ranges``: disjoint ascending ranges of event times, beyond which tasks read no rows; None for all times.
     """
 
@@ -80,7 +74,6 @@ class FromRaw:
     layout: Home
     query: Query
     spans: Sequence[Span]
-    near: Callable[[DataFrame, int], DataFrame] | None = None
     ranges: Ranges | None = None
 
     def read(self, side: int, columns: Sequence[str]) -> SideRows:
@@ -109,24 +102,6 @@ class FromRaw:
 
     def _near_rows(self, rows: TaskRows) -> TaskRows:
         return rows if self.ranges is None else Near(rows, self.ranges)
-
-    def select(self, side: int, columns: Sequence[str]) -> DataFrame:
-        """Return rows in Spark."""
-        if reader := readers_of(self.query).get(side):
-            return arrow_sql_in_tasks.select(self._scanned(reader, side), columns)
-        read = self.query.sides[side]
-        raw = self._near(read_raw(self.spark, self.layout, read.stream, self.spans[side]), side)
-        return arrow_sql_in_tasks.select(raw, columns, read.where)
-
-    def _near(self, raw: DataFrame, side: int) -> DataFrame:
-        return self.near(raw, side) if self.near else raw
-
-    def _scanned(self, reader: Reader, side: int) -> DataFrame:
-        after, through = self.spans[side]
-        scan = self._scan(reader, side)
-        columns = scan.rows(f"batch BETWEEN {after + 1} AND {through}")
-        raw = self._near(read_raw(self.spark, self.layout, reader.stream, self.spans[side]), side)
-        return arrow_sql_in_tasks.passed(raw, columns, scan.passed(columns).work)
 
     def _scan(self, reader: Reader, side: int) -> Scan:
         before = read_before(self.layout, reader, finished(self.layout, self.query.name) + 1)

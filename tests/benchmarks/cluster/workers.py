@@ -19,9 +19,9 @@ from typing import Any
 from infra.loopback_cluster import loopback_cluster
 from jobs import build_rollups, ingest
 from lakehouse.declare.settings import load_settings
-from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.spark.session import started_session
 from tests.benchmarks.cluster.steps import CONFIG, ROOT, land
+from tests.shuffle_metrics import Meter
 
 WORKERS = (1, 2, 4)
 KEYS, QUICK_KEYS, FILES, MINUTES = 1_000, 10, 8, 125

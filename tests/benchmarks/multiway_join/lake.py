@@ -20,11 +20,11 @@ from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import MultiwayRun
-from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
 from tests.benchmarks.parts import cpu_s
+from tests.shuffle_metrics import Meter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

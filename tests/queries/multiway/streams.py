@@ -90,12 +90,12 @@ class Streams:
             self.rows[name] += some
             take_in(self.settings, self.spark, name)
 
-    def run(self, query: str, slots: int = 5, most_sent: int = 500_000, joins: str = "pruned") -> MultiwayRun:
+    def run(self, query: str, slots: int = 5, joins: str = "pruned") -> MultiwayRun:
         """Return a query that joins batches so, by default pruned; with few slots several keys share one."""
         settings = self.settings
         asked = settings.of_kind(MultiwayQuery)[query]
         where = (self.spark, settings.layout, asked, settings.streams)
-        return MultiwayRun(*where, costs=settings.sites, slots=slots, most_sent=most_sent, joins=joins)
+        return MultiwayRun(*where, costs=settings.sites, slots=slots, joins=joins)
 
     def results(self, query: str, found: str = "") -> Counter[tuple[int, ...]]:
         """Return the times of the rows of all results, or of those that were found so."""

@@ -36,8 +36,7 @@ def moves(streams: Streams, query: str) -> list[dict[str, Any]]:
 def test_online_and_repaired_results_are_all_results_each_once_whatever_sending_costs(
     streams: Streams,
 ) -> None:
-    # Rows that are sent to the windows, and rows that are brought together.
-    sent, brought = streams.run("three"), streams.run("four", most_sent=0)
+    sent, brought = streams.run("three"), streams.run("four")
     costs = {"north": {"east": 1, "south": 99}, "east": {"south": 5}}
     dearer = Streams(streams.spark, streams.settings.model_copy(update={"sites": costs}))
     # Parts come out of order, and each part's streams too.

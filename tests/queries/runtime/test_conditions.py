@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from lakehouse.queries.registered import parse_query
-from lakehouse.queries.runtime import arrow_sql_in_tasks
 from lakehouse.queries.runtime.arrow_sql import mask_of
 from lakehouse.queries.selection.query import SelectionQuery
 from tests.oracles.queries.conditions import Node, Row, conditions_of, rows_of
 from tests.queries.declared_streams import stream_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 STREAM = stream_of(
     columns={
@@ -91,16 +84,3 @@ def test_every_operator_occurs_in_them_negated_and_not() -> None:
         "Not",
         "Mod",
     }
-
-
-@pytest.mark.spark
-def test_tasks_of_spark_evaluate_them_alike(spark: SparkSession) -> None:
-    some = CONDITIONS[:150]
-    columns = [f"coalesce({text}, false) AS c{number}" for number, text in enumerate(read(some))]
-    frame = spark.createDataFrame(pa.Table.from_batches([batch_of(ROWS)])).coalesce(1)
-
-    found: pa.Table = arrow_sql_in_tasks.select(frame, columns).toArrow()
-    passed: Any = arrow_sql_in_tasks.select(frame, ["device"], read(some[:1])[0]).toArrow()["device"]
-
-    assert [column.to_pylist() for column in found.columns] == [holds(node) for node in some]
-    assert passed.to_pylist() == [row["device"] for row in ROWS if some[0].of(row)]

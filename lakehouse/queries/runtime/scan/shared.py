@@ -13,18 +13,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_log import read_columns
 from lakehouse.home.tables_place import place_at
-from lakehouse.queries.runtime import arrow_sql_in_tasks
 from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakehouse.home.layout import Home
     from lakehouse.queries.kind import Query
@@ -103,19 +101,6 @@ class Shared:
             return self._from_raw().read(side, columns)
         scanned = self.scanned[side]
         return SideRows(scanned.files, Columns(FileRows(scanned.columns), tuple(columns)))
-
-    def select(self, side: int, columns: Sequence[str]) -> DataFrame:
-        """Return rows as Spark has them."""
-        if side not in self.scanned:
-            return self._from_raw().select(side, columns)
-        scanned = self.scanned[side]
-        paths, schema = [str(path) for path, _ in scanned.files], from_arrow_schema(scanned.columns)
-        rows = (
-            self.spark.read.schema(schema).parquet(*paths)
-            if paths
-            else self.spark.createDataFrame([], schema)
-        )
-        return arrow_sql_in_tasks.select(rows, columns)
 
     def _from_raw(self) -> FromRaw:
         return FromRaw(self.spark, self.layout, self.query, self.manifest.spans)

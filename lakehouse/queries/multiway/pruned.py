@@ -1,0 +1,129 @@
+"""A batch joined from windows: of all rows, or pruned to those of slots that can join.
+
+    rows of windows that pass -> all of a key in one place -> each block on its route -> results, and how many moved
+
+A row of side i meets of the sides before it the rows of this batch and earlier ones, of the sides after it the earlier
+ones alone: so each result is found by the block of its last side that has a row of its newest batch, once. Of earlier
+batches those rows are met that are within ``since_us``; which others there were the repair finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.algorithms.multiway_join.joining import results_on_route
+from lakehouse.engine.parts import sink_of
+from lakehouse.queries.multiway.plain import (
+    RESULT,
+    as_joined,
+    by_side,
+    most_met,
+    results_output,
+    shown,
+)
+from lakehouse.queries.multiway.windows import Passing, Windows
+from lakehouse.queries.runtime.by_bucket import ROWS_A_PLACE, Answered, marked, metrics_of, run_buckets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s
+    from lakehouse.declare.stream import Stream
+    from lakehouse.queries.multiway.centre import Block
+    from lakehouse.queries.multiway.query import MultiwayQuery
+    from lakehouse.queries.runtime.by_bucket import Kernel
+
+
+@dataclass(frozen=True)
+class Route:
+    """A block's stops in their order, and its slots that can join; None for all rows."""
+
+    side: int
+    visits: tuple[int, ...]
+    slots: Int64s | None = None
+
+    @classmethod
+    def of(cls, block: Block) -> Route:
+        """Return the route of a block."""
+        return cls(block.side, block.visits, block.slots)
+
+
+def whole_routes(sides: int) -> list[Route]:
+    """Return the routes of all new rows, which meet the other sides in the order of the query."""
+    return [Route(side, tuple(each for each in range(sides) if each != side)) for side in range(sides)]
+
+
+def join_windows(
+    session: SparkSession,
+    windows: Windows,
+    streams: Mapping[str, Stream],
+    results: Path,
+    routes: Sequence[Route],
+    slots: int,
+) -> Answered:
+    """Write the results of the blocks, to be committed; metrics are the rows that moved, and ``bytes``."""
+    query, sides = windows.query, range(len(windows.query.sides))
+    held = sum(windows.held(side) for side in sides)
+    places = 1 + held // ROWS_A_PLACE
+    inputs = [windows.rows(side, places, _passing(routes, side, slots)) for side in sides]
+    outputs = [results_output(query, streams, sink_of(results), windows.batch)]
+    names = [f"{route.side}_{stop}" for route in routes for stop in range(len(route.visits) + 1)]
+    step = f"query {query.name}, batch {windows.batch}"
+    kernels = RoutePlaces(query, tuple(routes), slots)
+    return run_buckets(session, step, inputs, places, kernels, outputs, [*names, "bytes"])
+
+
+def moved(found: Answered, route: Route) -> Float64s:
+    """Return how many rows left a block's site, then each stop."""
+    stops = range(len(route.visits) + 1)
+    return np.array([sum(row[f"{route.side}_{stop}"] for row in found.metrics) for stop in stops], np.float64)
+
+
+def _passing(routes: Sequence[Route], side: int, slots: int) -> Passing | None:
+    """Return the slots of a side's rows that some block has or meets; None for all."""
+    own = [each.slots for each in routes if each.side == side]
+    others = [each.slots for each in routes if each.side != side]
+    if any(each is None for each in (*own, *others)):
+        return None
+    new, met = (np.unique(np.concatenate([np.empty(0, np.int64), *known])) for known in (own, others))
+    return Passing(slots, new, met)
+
+
+@dataclass(frozen=True)
+class RoutePlaces:
+    """The kernels of places, each of which has all rows of its keys that can join."""
+
+    query: MultiwayQuery
+    routes: tuple[Route, ...]
+    slots: int
+
+    def __call__(self, buckets: Sequence[int]) -> Kernel:
+        """Return the kernel of any place."""
+        return self._answer
+
+    def _answer(self, place: int, rows: pa.Table) -> pa.Table | None:
+        if not rows.num_rows:
+            return None
+        used = by_side(rows, len(self.query.sides))
+        joined = [
+            as_joined(self.query, side, each, each["is_new"].to_numpy()) for side, each in enumerate(used)
+        ]
+        parts, metrics = list[pa.Table](), {"bytes": rows.nbytes}
+        for route in self.routes:
+            own = joined[route.side]
+            leaves = own.is_new
+            if route.slots is not None:
+                leaves = leaves & np.isin(np.mod(own.key, self.slots), route.slots)
+            start = np.flatnonzero(leaves)
+            found, sizes = results_on_route(joined, route.side, start, route.visits, most_met(self.query))
+            parts.append(marked(RESULT, shown(self.query, used, found, "online")))
+            metrics |= {f"{route.side}_{stop}": int(size) for stop, size in enumerate(sizes)}
+        return pa.concat_tables([*parts, metrics_of(place, metrics)], promote_options="permissive")
