@@ -54,7 +54,8 @@ def figures(quick: bool) -> dict[str, Any]:
         first = Path(name) / "tidemark.toml"
         first.write_text(CONFIG.format(home="none", runner="spark", identity=""))
         spark = started_session(load_settings(first))
-        for runner in ("local", "spark"):
+        # The driver of tasks first, as memory that was used stays.
+        for runner in ("spark", "local"):
             for suffix, identity in IDENTITIES.items():
                 config = Path(name) / f"{runner}{suffix}.toml"
                 config.write_text(CONFIG.format(home=f"{runner}{suffix}", runner=runner, identity=identity))
