@@ -97,7 +97,8 @@ async def _honest(port: int, path: str, clients: int, seconds: float) -> tuple[l
         while time.monotonic() < until:
             began = time.monotonic()
             try:
-                reader, writer = await asyncio.open_connection(OURS, port, local_addr=(OURS, 0))
+                connecting = asyncio.open_connection(OURS, port, local_addr=(OURS, 0))
+                reader, writer = await asyncio.wait_for(connecting, 30)
                 writer.write(_request(path) + b"Connection: close\r\n\r\n")
                 found = await asyncio.wait_for(reader.read(), 30)
                 writer.close()
