@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakehouse.home.layout import Home
@@ -36,11 +35,6 @@ def read_ledger(layout: Home, stream: str, after: int = 0, through: int | None =
     names = tuple(Entry.__dataclass_fields__)
     rows = read_columns(layout.ledger(stream), names, ("batch", after + 1, through))
     return [Entry(*row) for row in sorted(rows)]
-
-
-def accepted_in(layout: Home, spans: Iterable[tuple[str, tuple[int, int]]]) -> int:
-    """Return how many rows streams accepted in spans of batches, each after the first up to the last."""
-    return sum(entry.accepted for stream, span in spans for entry in read_ledger(layout, stream, *span))
 
 
 def read_extent(layout: Home, stream: str, through: int | None = None) -> Extent:

@@ -172,29 +172,14 @@ def files_between(table: Path, between: Between | None) -> list[Path]:
     ]
 
 
-def read_near(table: Path, columns: Sequence[str], column: str, ranges: Ranges) -> Iterator[Any]:
-    """Yield some columns of the rows of which one lies in or between the ranges that a file meets, as Arrow tables."""
-    for path, _, met in _files_near(table, column, ranges):
-        yield _read_file(path, columns, (column, met[0][0], met[-1][1]))
-
-
 def files_near(table: Path, column: str, ranges: Ranges) -> list[tuple[Path, int]]:
     """Return the files that may have a row of which a column lies in one of some ranges, and how many rows each has."""
-    return [(path, rows) for path, rows, _ in _files_near(table, column, ranges)]
-
-
-def most_near(table: Path, column: str, ranges: Ranges) -> int:
-    """Return how many rows the files have that may have one of which a column lies in one of some ranges."""
-    return sum(rows for _, rows, _ in _files_near(table, column, ranges))
-
-
-def _files_near(table: Path, column: str, ranges: Ranges) -> Iterator[tuple[Path, int, Ranges]]:
-    """Yield files with their rows and the ranges that they may meet, which are disjoint and ascend."""
+    found = []
     for path, added in _replayed(_tail(table))[1].items():
         stats = _statistics(added)
-        met = [each for each in ranges if _may_hold(stats, (column, *each))]
-        if met:
-            yield table / unquote(path), stats.get("numRecords") or 0, met
+        if any(_may_hold(stats, (column, *each)) for each in ranges):
+            found.append((table / unquote(path), stats.get("numRecords") or 0))
+    return found
 
 
 def most_rows(table: Path, between: Between | None = None) -> int:

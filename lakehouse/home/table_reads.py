@@ -12,7 +12,7 @@ from lakehouse.home.damaged import naming
 from lakehouse.home.open_tables import opened
 from lakehouse.home.table_commits import arrow_schema, fitted
 from lakehouse.home.table_files import source
-from lakehouse.home.table_log import Between, Ranges, read_near, read_parts
+from lakehouse.home.table_log import Between, read_parts
 
 
 def read_between(
@@ -46,19 +46,6 @@ def pieces_of(path: Path, columns: pa.Schema, rows: int) -> Iterator[pa.Table]:
     with naming(path), parquet.ParquetFile(source(path)) as file:
         for batch in file.iter_batches(rows, columns=columns.names):
             yield fitted(pa.Table.from_batches([batch]), columns)
-
-
-def read_around(table: Path, column: str, ranges: Ranges, names: Collection[str]) -> pa.Table:
-    """Return some columns of the rows of which another lies in a few disjoint ranges that ascend, and of some between.
-
-    Cost: the files whose statistics let them have such a row.
-
-    Raises:
-        LookupError: where the table lacks one of these columns.
-    """
-    columns = named_columns(table, names)
-    parts = [fitted(part, columns) for part in read_near(table, columns.names, column, ranges)]
-    return pa.concat_tables([columns.empty_table(), *parts])
 
 
 def named_columns(table: Path, names: Collection[str] | None = None) -> pa.Schema:

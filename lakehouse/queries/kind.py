@@ -43,7 +43,7 @@ KINDS: dict[str, str] = {
     "aggregate": "lakehouse.queries.aggregate",
     "selection": "lakehouse.queries.selection",
 }
-# The columns of a raw row that a scan always reads for kinds whose rows go on to Spark.
+# The columns of a raw row that a scan always reads for kinds whose rows go on to a kernel.
 KEPT = ("event_us", "arrival_us", "batch", "source_file", "source_line", "source_item")
 # The default deadline: how long after the start of the work on a batch its rows should be output.
 DEADLINE_US = 10_000_000
@@ -199,7 +199,7 @@ class Query(ABC):
         raise NotImplementedError(f"a query of kind {self.kind} reads no side row by row")
 
     def row_scans(self) -> Mapping[int, RowScan]:
-        """Return, by side, the scans that read row by row; Spark's SQL evaluates the conditions on other sides."""
+        """Return, by side, the scans that read row by row; the conditions on other sides are one SQL text."""
         return {
             side: RowScan(self.sides[side].conjuncts, tuple(sorted({*KEPT, *self.columns_of(side)})))
             for side in scanned(self.sides)

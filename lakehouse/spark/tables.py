@@ -242,13 +242,6 @@ def create_ledger(table: Path) -> None:
     create(table, "ledger")
 
 
-def as_declared(rows: DataFrame, name: str) -> DataFrame:
-    """Return the rows of a table of ``sql/tables``, null in columns that an earlier version created it without."""
-    fields = _columns_of(statement(f"tables/{name}"))
-    lacking = {field.name: field.dataType for field in fields if field.name not in rows.columns}
-    return rows.withColumns({column: F.lit(None).cast(kind) for column, kind in lacking.items()})
-
-
 def declared_columns(name: str) -> pa.Schema:
     """Return the columns of a table of ``sql/tables`` as Arrow has them."""
     return to_arrow_schema(_columns_of(statement(f"tables/{name}")))

@@ -1,7 +1,7 @@
 """Evaluate conditions and columns, written in SQL, on Arrow rows: the one evaluation that conditions have.
 
 A condition is one that the parser accepts. A column is one that a kind of query makes of raw rows, with ``xxhash64``,
-``pmod``, ``IF``, ``CASE``, ``coalesce`` and ``CAST``. Spark's tasks and this process evaluate with the same functions.
+``pmod``, ``IF``, ``CASE``, ``coalesce`` and ``CAST``. It is what tasks evaluate rows with.
 
 A comparison with null is null; NOT, AND and OR have three values. Whole numbers, decimals and literals without an
 exponent are compared exactly, whatever digits they have; beside a double all are compared as doubles. NaN equals itself

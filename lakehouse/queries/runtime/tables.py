@@ -98,8 +98,7 @@ def output_types(query: Shown, streams: Mapping[str, Stream]) -> dict[str, str]:
     return {each.name: column_type(streams, query.sides[each.side], each.column) for each in query.outputs}
 
 
-# The identity of a row, by its place in the sources. Columns are given to Spark as text: each call of it costs a
-# small batch as much as hundreds of its rows.
+# The identity of a row, by its place in the sources.
 ROW_HASH = "xxhash64(source_file, source_line, source_item)"
 
 

@@ -46,7 +46,7 @@ class Reader:
 
 
 def readers_of(query: Registered) -> dict[int, Reader]:
-    """Return, by side, what of a query is read row by row; sides whose conditions are left to Spark's SQL are not."""
+    """Return, by side, what of a query is read row by row; sides whose conditions are one SQL text are not."""
     return {
         side: Reader(
             query.name,

@@ -17,7 +17,7 @@ All that a batch reads was fixed before it began, and each table is appended onc
 is simply made again. Which queries share a round changes how long it takes, never what comes out.
 
 Source: Dong et al., MultiFactor, for priorities. There tuples pass from filters to joins one by one; here all kernels
-wait for the scans, since between both lies Spark's exchange by key.
+wait for the scans, since rows meet by key between both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rows of a batch out of shared scans, and what is measured of the kernel that takes them in.
 
 A kernel is what a join or an aggregate does with the rows that its conditions let through, until its figures are there:
-the last operator of its chain, behind Spark's exchange by key.
+the last operator of its chain, behind the exchange by key.
 """
 
 from __future__ import annotations

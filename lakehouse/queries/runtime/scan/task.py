@@ -3,7 +3,7 @@
     _reader, event_us, _row, columns    a row that the reader of this number lets through; what it does not want is null
     _told                               once: JSON, what the task counted, and what readers raised
 
-The queues of a task hold at most ``LIMIT_BYTES`` and one piece; while they are full no more rows are read from Spark.
+The queues of a task hold at most ``LIMIT_BYTES`` and one piece; while they are full no more rows are read.
 """
 
 from __future__ import annotations
