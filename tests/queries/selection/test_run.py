@@ -210,7 +210,10 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
 
 
 def test_a_predicate_that_ends_its_process_stops_its_query_and_no_other(
-    tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+    tmp_path: Path,
+    spark: SparkSession,
+    on_spark: SparkSession,
+    lakehouse_of: Callable[[str], Settings],
 ) -> None:
     write(
         tmp_path, QUERIES, odd=ODD, short="import os\n\n\ndef short(device, temp) -> bool:\n    os._exit(3)\n"
@@ -219,7 +222,7 @@ def test_a_predicate_that_ends_its_process_stops_its_query_and_no_other(
     rows = land(settings, 0)
     take_in(settings, spark, "readings")
 
-    done = run_queries.run(settings, spark, "warm")
+    done = run_queries.run(settings, on_spark, "warm")
 
     assert done["selected"] == len(times(rows, "warm"))
     assert [row["event_us"] for row in selected(settings, "even")] == times(rows, "even")
