@@ -50,7 +50,7 @@ from lakehouse.streams.batch_parts import (
     read_item,
 )
 from lakehouse.streams.batch_records import BatchRecords
-from lakehouse.streams.batch_stats import BatchStats, topic_lateness
+from lakehouse.streams.batch_stats import BatchStats, is_by_arrival, written_lateness
 from lakehouse.streams.duplicates import Accepted, open_index
 from lakehouse.streams.file_records import FileRecords
 from lakehouse.streams.message_records import MessageRecords
@@ -186,9 +186,9 @@ def _judged(rows: list[Output], records: BatchRecords) -> JudgedBatch:
     conflicts = {"conflict": repeated["conflict"]} if repeated["conflict"] else {}
     read = read + RecordCounts(reasons=conflicts)
     stats = BatchStats.of(records.stream, read, accepted, repeated["duplicate"])
-    if records.manifest.kind == "kafka":
+    if is_by_arrival(records):
         files = (place_at(each["path"]) for each in _of_kind(rows, RAW))
-        stats = replace(stats, lateness=topic_lateness(records, files))
+        stats = replace(stats, lateness=written_lateness(records, files))
     return JudgedBatch(_entries(rows, RAW), _entries(rows, QUARANTINE), stats)
 
 

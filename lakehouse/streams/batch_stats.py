@@ -109,17 +109,22 @@ def _of_raw(records: BatchRecords) -> AcceptedCounts:
     counting = Counting(stream, records.before.newest_us)
     for rows in read_parts(target.layout.raw(stream.name), columns, between):
         counting.add(rows)
-    if records.manifest.kind != "kafka":
+    if not is_by_arrival(records):
         return counting.total
     files = files_between(target.layout.raw(stream.name), between)
-    return replace(counting.total, lateness=topic_lateness(records, files))
+    return replace(counting.total, lateness=written_lateness(records, files))
 
 
-def topic_lateness(records: BatchRecords, files: Iterable[Path]) -> Lateness:
-    """Return the lateness of a batch of messages by the files of raw that it wrote, in order.
+def is_by_arrival(records: BatchRecords) -> bool:
+    """Whether rows of a batch are late against others that tasks read elsewhere."""
+    return records.manifest.kind == "kafka" or records.stream.arrival_time is not None
 
-    Messages are late against those that arrived before them, in whichever partition. Cost: two columns are read, and
-    16 bytes a row are held and sorted; a batch has at most ``batch_rows``.
+
+def written_lateness(records: BatchRecords, files: Iterable[Path]) -> Lateness:
+    """Return the lateness of a batch by the files of raw that it wrote, in order.
+
+    Rows are late against those that arrived before them, in whichever file or partition. Cost: two columns are read,
+    and 16 bytes a row are held and sorted; a batch has at most ``batch_bytes`` or ``batch_rows``.
     """
     newest_us, pieces = records.before.newest_us, _written(files)
     if records.stream.arrival_time is not None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.ingest.confirmed import Reach
-from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, FileLateness, Lateness
+from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure
 from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.verdicts import DAY_US
 
@@ -119,17 +119,22 @@ class AcceptedCounts:
 
 @dataclass
 class Counting:
-    """Counts of accepted rows that come piece by piece: those of a file stand together, in their order."""
+    """Counts of accepted rows that come piece by piece: those of a file stand together, in their order.
+
+    Rows with an arrival time have another order, across files: ``batch_stats.written_lateness`` measures them.
+    """
 
     stream: Stream
     newest_before_us: int | None
     _counts: AcceptedCounts = field(default_factory=AcceptedCounts)
     _file: str | None = None
-    _lateness: FileLateness | None = None
+    _reached_us: int | None = None
 
     def add(self, rows: pa.Table) -> None:
         """Add rows; cost: some array operations for each run of rows of one file."""
         self._counts = self._counts + AcceptedCounts.of(rows, self.stream)
+        if self.stream.arrival_time is not None:
+            return
         paths = rows["source_file"].combine_chunks().dictionary_encode()
         indices = paths.indices.to_numpy()
         cuts = [0, *(np.flatnonzero(np.diff(indices)) + 1).tolist(), len(indices)]
@@ -138,28 +143,15 @@ class Counting:
                 self._add_of(paths.dictionary[int(indices[low])].as_py(), rows.slice(low, high - low))
 
     def _add_of(self, path: str, rows: pa.Table) -> None:
-        if path != self._file or self._lateness is None:
-            self._end_file()
-            self._file, self._lateness = path, FileLateness(self.newest_before_us)
-        arrivals = rows["arrival_us"]
-        if arrivals.null_count == len(arrivals):
-            self._lateness.add(rows["event_us"].to_numpy())
-            return
-        has_one = arrivals.is_valid()
-        arrived, others = rows.filter(has_one), rows.filter(pc.invert(has_one))
-        self._lateness.add(others["event_us"].to_numpy())
-        self._lateness.add_arrived(arrived["event_us"].to_numpy(), arrived["arrival_us"].to_numpy())
-
-    def _end_file(self) -> None:
-        if self._lateness is not None:
-            late = self._counts.lateness + self._lateness.total
-            self._counts, self._lateness = replace(self._counts, lateness=late), None
+        if path != self._file:
+            self._file, self._reached_us = path, self.newest_before_us
+        late = measure(rows["event_us"].to_numpy(), self._reached_us)
+        self._reached_us = late.newest_us
+        self._counts = replace(self._counts, lateness=self._counts.lateness + late)
 
     @property
     def total(self) -> AcceptedCounts:
         """The counts of all rows that were added."""
-        self._end_file()
-        self._file = None
         return self._counts
 
 

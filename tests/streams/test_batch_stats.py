@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lakehouse.home.table_log import read_rows
 from lakehouse.streams.batch_jobs import judged_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
-from lakehouse.streams.batch_stats import topic_lateness
+from lakehouse.streams.batch_stats import written_lateness
 from lakehouse.streams.ingest import BatchTables
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests import readings
@@ -98,6 +98,20 @@ def test_a_split_of_the_same_files_into_batches_adds_what_earlier_batches_had_re
     assert sorted(of_devices(lakehouse_of, DEVICES[:1], DEVICES[1:])) == [(0, 60), (3 * 59, 180)]
 
 
+def test_files_of_one_batch_have_the_order_of_their_arrival_times(
+    lakehouse_of: Callable[[str], Settings],
+) -> None:
+    settings = lakehouse_of(readings.declared("ndjson"))
+    lake, line = Lake(no_session(settings), settings), '{{"ts": {0}, "received": {1}, "device": "{2}"}}\n'
+    # The second file's row arrived last, with the earliest time.
+    lake.land("a.ndjson", line.format(T0 + 100, T0 + 101, "a") + line.format(T0 + 200, T0 + 201, "a"))
+    lake.land("b.ndjson", line.format(T0 + 50, T0 + 202, "b"))
+    lake.ingest()
+
+    (row,) = read_rows(settings.layout.ledger("readings"))
+    assert (row["late"], row["max_lateness_us"]) == (1, 150_000_000)
+
+
 @settings(max_examples=20, deadline=None)
 @given(order=st.permutations(range(4)), seed=st.integers(0, 9), is_arrived=st.booleans())
 def test_messages_are_late_against_those_before_them_however_partitions_are_dealt_to_tasks(
@@ -115,7 +129,7 @@ def test_messages_are_late_against_those_before_them_however_partitions_are_deal
     stream = SimpleNamespace(arrival_time="received" if is_arrived else None)
     records = cast("BatchRecords", SimpleNamespace(before=Progress(0, 500), stream=stream))
 
-    lateness = topic_lateness(records, [folder / f"{partition}.parquet" for partition in order])
+    lateness = written_lateness(records, [folder / f"{partition}.parquet" for partition in order])
 
     event, arrival = times.reshape(2, -1)
     before = [max([500, *event[arrival < each]]) for each in arrival]

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from lakehouse.declare.stream import Stream
 
 STREAM = cast(
-    "Stream", SimpleNamespace(step_us=100, all_columns={"temp": None, "count": None}, counters={"count"})
+    "Stream",
+    SimpleNamespace(
+        step_us=100, all_columns={"temp": None, "count": None}, counters={"count"}, arrival_time=None
+    ),
 )
 ROWS = st.lists(
     st.tuples(
@@ -72,11 +75,8 @@ def test_a_row_is_late_against_what_came_before_it_in_its_file_and_in_earlier_ba
 ) -> None:
     late = 0
     rows = sorted(rows, key=lambda row: row[2])
-    for number, (event, arrival, file, *_) in enumerate(rows):
-        same = [row for row in rows if row[2] == file]
-        before = [r[0] for r in same if arrival is not None and r[1] is not None and r[1] < arrival]
-        if arrival is None:
-            before = [row[0] for row in rows[:number] if row[2] == file and row[1] is None]
+    for number, (event, _, file, *_) in enumerate(rows):
+        before = [row[0] for row in rows[:number] if row[2] == file]
         late += event < max([*before, 5000])
     assert counted(table(rows)).lateness.late == late
 

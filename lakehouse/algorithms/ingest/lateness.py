@@ -1,14 +1,14 @@
 """How far rows stand behind the newest event time before them.
 
 Rows of one batch have no order among its files: a row is late against what earlier batches had reached, and against
-earlier rows of its own file. Rows with an arrival time have that order instead, inside their file, or among the
-messages of a batch; rows that arrived together are not late against each other.
+earlier rows of its own file. Rows with an arrival time have that order instead, across files; rows that arrived
+together are not late against each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -86,34 +86,6 @@ def measure_files(
         reached_us[of] = own.newest_us if own.newest_us is not None else 0
         found = found + own
     return found
-
-
-@dataclass
-class FileLateness:
-    """The lateness of one file's rows, which are added a piece at a time, in their order.
-
-    Memory: the times of the rows that have an arrival time, 16 bytes each.
-    """
-
-    newest_before_us: int | None
-    _in_order: Lateness = NOTHING_LATE
-    _arrived: list[npt.NDArray[np.int64]] = field(default_factory=list)
-
-    def add(self, event_us: npt.NDArray[np.int64]) -> None:
-        """Add rows without an arrival time."""
-        reached_us = self._in_order.newest_us
-        before = self.newest_before_us if reached_us is None else reached_us
-        self._in_order = self._in_order + measure(event_us, before)
-
-    def add_arrived(self, event_us: npt.NDArray[np.int64], arrival_us: npt.NDArray[np.int64]) -> None:
-        """Add rows with one."""
-        self._arrived.append(np.stack([event_us, arrival_us]))
-
-    @property
-    def total(self) -> Lateness:
-        """The lateness of all rows that were added."""
-        times = np.concatenate(self._arrived or [np.empty((2, 0), np.int64)], axis=1)
-        return self._in_order + measure_arrived(times[0], times[1], self.newest_before_us)
 
 
 def _start(newest_before_us: int | None) -> np.int64:
