@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,8 +59,8 @@ def settings(
     for name, place in places.items():
         text = text.replace(f"{{{name}}}", str(place))
     text = text.replace(f"{data}/zeek-m57-conn/conn.log.gz", f"{folder}/conn/*.log")
-    # Each part is whole when it is there.
-    text = text.replace('format = "zeek"', 'format = "zeek"\nsettle = 0')
+    # Each file is whole when it is there; those of the fires were written a moment ago.
+    text = re.sub(r"^format = .*$", r"\g<0>\nsettle = 0", text, flags=re.MULTILINE)
     (folder / "tidemark.toml").write_text(text, encoding="utf-8")
     found = load_settings(folder / "tidemark.toml")
     compile_plans(spark, True)
