@@ -226,10 +226,8 @@ def _store_of_tables(settings: Settings) -> Iterator[Finding]:
         found = ", ".join(missing)
         yield Finding("jars of stores", "wrong" if place.scheme == "s3" else "warning", found, fix)
     elif not reaches(place.scheme):
-        found = f"Spark has no connector to {place.scheme}://: small batches need none"
-        yield Finding(
-            "jars of stores", "warning", found, "name one in [spark.options] before batches are large"
-        )
+        found = f"Spark has no connector to {place.scheme}://: `tidemark spark` needs one, jobs do not"
+        yield Finding("jars of stores", "warning", found, "name one in [spark.options]")
     try:
         won = winners(place)
     except (StoreUnavailable, ObjectUnread) as error:

@@ -100,7 +100,12 @@ class LazySession:
 
 
 def started_session(settings: Settings) -> SparkSession:
-    """Return the session as ``build_session`` does, started."""
+    """Return the session as ``build_session`` does, started, for who reads tables by Spark itself.
+
+    Raises:
+        EngineIncomplete: also if Spark has no connector to the tables, which tasks of the engine do without.
+    """
+    _require_connector(settings)
     return cast(LazySession, build_session(settings)).started()
 
 
@@ -196,7 +201,6 @@ def _present(spark: SparkSession) -> SparkSession | None:
 
 def _start(settings: Settings) -> SparkSession:
     own = settings.spark
-    _require_connector(settings)
     if problem := unreachable(own):
         raise ClusterUnavailable(
             f"no Spark master of {own.master} answers ({problem}): start it, or change [spark] master"

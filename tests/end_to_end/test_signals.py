@@ -175,7 +175,8 @@ def test_a_run_that_is_ended_after_one_of_its_jobs_begins_no_other_and_the_next_
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_jvm_of_a_run_ends_with_it(home: Path) -> None:
+def test_the_jvm_of_a_run_ends_with_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_ENGINE__RUNNER", "spark")
     with _working(home, ["run", "--stream", "local"], "running") as process:
         tree = psutil.Process(process.pid)
         while not any("java" in child.name() for child in tree.children(recursive=True)):

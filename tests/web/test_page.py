@@ -76,6 +76,8 @@ def opened(browser: webdriver.Chrome, address: str, view: str) -> Any:
     parts = urlsplit(address)
     if browser.get_cookie(f"tidemark-{parts.port}") is None:
         browser.get(f"{bare(address)}/?token={parts.password}")
+        # What it asks for is answered before the log of its complaints is emptied.
+        drawn(browser)
     driver.get_log("browser")
     browser.get(f"{bare(address)}/page/{view}")
     drawn(browser)
