@@ -191,10 +191,10 @@ def test_a_quick_run_prints_its_figures_part_by_part(name: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", IN_THE_SESSION)
 def test_a_quick_run_in_a_session_that_is_there_has_its_figures(
-    name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    name: str, on_spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A benchmark ends its session, and other tests go on with this one.
-    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    monkeypatch.setattr(type(on_spark), "stop", lambda _: None)
 
     found = importlib.import_module(f"tests.benchmarks.{name}").figures(True)
 
