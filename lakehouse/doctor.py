@@ -1,4 +1,4 @@
-"""What a machine lacks before Tidemark can run on it: each check with what was found and how to mend it.
+"""Checks that a machine can run Tidemark: each check with what was found and how to mend it.
 
 Nothing heavy is imported: versions come from the packages' metadata, so a broken package can still be told about.
 """

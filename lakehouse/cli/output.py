@@ -1,4 +1,4 @@
-"""What commands print: one JSON document, or tables and sentences for people."""
+"""Output of commands: one JSON document, or tables and sentences for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runner has the kernels; where Spark runs, with which options: in each job's process, or on a named cluster."""
+"""Settings of the runner of kernels and of Spark: in each job's process, or on a named cluster."""
 
 from __future__ import annotations
 

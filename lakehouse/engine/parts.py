@@ -131,12 +131,6 @@ def file_items(paths: Iterable[Path]) -> pa.Table:
     return pa.table({"path": pa.array([str(path.absolute()) for path in paths], pa.string())})
 
 
-def is_committed(table: Path, writer: str, number: int) -> bool:
-    """Whether a writer has committed this number or a later one: what its tasks would do is done."""
-    with opened(table) as known:
-        return committed(known, known_as(writer)) >= number
-
-
 def commit_entries(
     table: Path,
     entries: pa.Table,

@@ -1,4 +1,4 @@
-"""What was changed in a stream's history after it had been taken in: rows that left raw, nodes built again.
+"""Corrections of a stream's history after its ingest: rows that left raw, nodes built again.
 
 A correction is begun (its row says what is to be done, whatever happens next), carried out, and done (a second row
 of the same number). Killed between, it is carried out again. So raw rows = accepted rows - rows of what is done.

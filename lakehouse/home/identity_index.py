@@ -1,4 +1,4 @@
-"""Which ingest batches may hold a repeat of a row: hashes of the identities in raw, searched without reading raw.
+"""Index of the ingest batches that may hold a repeat of a row: hashes of identities, searched without reading raw.
 
     identities/<stream>/<first>-<last>.<definition>    a run: the hashes of some batches, sorted, and the batch of each
 

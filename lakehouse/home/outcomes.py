@@ -1,4 +1,4 @@
-"""How each job last ended, one row by job and stream, so that a status needs neither JVM nor scheduler.
+"""Outcome of the last run of each job, one row by job and stream, so that a status needs neither JVM nor scheduler.
 
 {"job", "stream", "ok", "started", "ended", "seconds", "figures", "error"}, in the control store
 """

@@ -73,17 +73,6 @@ class Parts:
         sizes = [min(_PART_ROWS, rows.num_rows - start) for start in starts]
         return Parts(rows.schema, [partial(rows.slice, start, _PART_ROWS) for start in starts], sizes)
 
-    def with_number(self, name: str, number: int) -> Parts:
-        """Return the rows with one more column that has this number."""
-        import pyarrow as pa
-
-        def numbered(part: Callable[[], pa.Table]) -> pa.Table:
-            rows = part()
-            return rows.append_column(name, pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows))
-
-        parts = [partial(numbered, part) for part in self.parts]
-        return Parts(self.schema.append(pa.field(name, pa.int64())), parts, self.sizes)
-
     def shares(self, count: int) -> list[Iterator[pa.Table]]:
         """Cut the rows, in their order, into so many shares of about the same number."""
         most, before = max(1, -(-sum(self.sizes) // count)), 0

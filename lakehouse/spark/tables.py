@@ -69,17 +69,6 @@ def read(spark: SparkSession, table: Path, version: int | None = None) -> DataFr
     return (reader if version is None else reader.option("versionAsOf", version)).load(str(table))
 
 
-def read_files(spark: SparkSession, table: Path, files: Sequence[Path]) -> DataFrame:
-    """Return the rows of some of a table's files, without its partition columns; Spark reads no log for it."""
-    known = open_table(table)
-    schema = StructType.fromJson(json.loads(known.schema().to_json()))
-    stored = StructType([each for each in schema if each.name not in known.metadata().partition_columns])
-    if not files:
-        return spark.createDataFrame([], stored)
-    # Brackets and stars in the name of a folder are characters like others.
-    return spark.read.schema(stored).option("__globPaths__", "false").parquet(*map(str, files))
-
-
 def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list[Path] | None:
     """Append rows unless this writer already appended this version or a later one.
 
@@ -97,13 +86,8 @@ def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list
     return [each.path for each in added]
 
 
-def append_arrow_once(rows: pa.Table, table: Path, writer: str, version: int) -> list[Path] | None:
-    """Append rows that this process holds, as ``append_once`` does, without Spark."""
-    return append_parts_once(Parts.of(rows), table, writer, version)
-
-
 def append_parts_once(rows: Parts, table: Path, writer: str, version: int) -> list[Path] | None:
-    """Append rows that this process makes part by part, as ``append_once`` does, without Spark."""
+    """Append rows that this process has, or makes part by part, as ``append_once`` does, without Spark."""
     with opened(table) as known:
         if committed(known, known_as(writer)) >= version:
             return None
@@ -173,7 +157,14 @@ def remove(spark: SparkSession, table: Path, condition: str) -> None:
     Raises:
         LeaseHeld: when the merge takes longer than ``MERGE_S``.
     """
-    replace(spark, table, condition)
+    with lease(files_of(table), MERGE_S):
+        there = read(spark, table).withColumn("_file", F.col("_metadata.file_path"))
+        files = [row[0] for row in there.where(condition).select("_file").distinct().collect()]
+        if files:
+            others = there.where(F.col("_file").isin(files)).where(f"NOT coalesce(({condition}), false)")
+            known = open_table(table)
+            added = write_files(others.drop("_file"), known, table)
+            commit(known, table, added, (_relative(table, file) for file in files))
 
 
 def remove_here(table: Path, is_gone: Callable[[pa.Table], pa.Array]) -> None:
@@ -195,22 +186,6 @@ def remove_here(table: Path, is_gone: Callable[[pa.Table], pa.Array]) -> None:
                 added += write_arrow(known, table, kept) if len(kept) else []
         if removed:
             commit(known, table, added, removed)
-
-
-def replace(spark: SparkSession, table: Path, condition: str, rows: DataFrame | None = None) -> None:
-    """Put rows in the place of those of which a condition holds, in one commit; cost and errors as of ``remove``."""
-    with lease(files_of(table), MERGE_S):
-        there = read(spark, table).withColumn("_file", F.col("_metadata.file_path"))
-        files = [row[0] for row in there.where(condition).select("_file").distinct().collect()]
-        if not files and rows is None:
-            return
-        known, added = open_table(table), []
-        if files:
-            others = there.where(F.col("_file").isin(files)).where(f"NOT coalesce(({condition}), false)")
-            added += write_files(others.drop("_file"), known, table)
-        if rows is not None:
-            added += write_files(rows, known, table)
-        commit(known, table, added, (_relative(table, file) for file in files))
 
 
 def _relative(table: Path, address: str) -> str:

@@ -13,9 +13,10 @@ import pytest
 from deltalake import DeltaTable
 
 from lakehouse.engine import Engine, Item, engine_of
-from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, is_committed, sink_of
+from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, sink_of
 from lakehouse.home.table_commits import create_table
 from lakehouse.home.table_log import bounds, read_log, read_rows
+from lakehouse.spark.tables import is_appended
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +65,7 @@ def test_a_task_that_runs_twice_leaves_an_orphan_and_one_commit(
     commit_entries(table, entries, ("numbers", 1))
 
     assert commit_entries(table, lost, ("numbers", 1)) is None
-    assert is_committed(table, "numbers", 1) and not is_committed(table, "numbers", 2)
+    assert is_appended(table, "numbers", 1) and not is_appended(table, "numbers", 2)
     facts = read_log(table)
     assert facts and facts.rows == 8
     assert {path.name for path in facts.files} == {Path(path).name for path in entries["path"].to_pylist()}

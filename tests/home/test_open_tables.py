@@ -15,6 +15,7 @@ from lakehouse.home import open_tables
 from lakehouse.home.control.session import LeaseLost
 from lakehouse.home.open_tables import opened
 from lakehouse.home.table_commits import (
+    Parts,
     add_columns,
     append,
     append_arrow,
@@ -157,6 +158,6 @@ def test_a_writer_that_loses_its_lease_behind_the_columns_that_it_adds_appends_n
     rows = pa.table({"n": [2], "m": [3]})
 
     with pytest.raises(LeaseLost):
-        tables.append_arrow_once(rows, table, "job", 1)
+        tables.append_parts_once(Parts.of(rows), table, "job", 1)
 
     assert DeltaTable(str(table)).to_pyarrow_table().to_pylist() == [{"n": 1, "m": None}]

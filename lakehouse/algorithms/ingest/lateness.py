@@ -1,4 +1,4 @@
-"""How far rows stand behind the newest event time before them.
+"""Lateness of rows: the time by which they are behind the newest event time before them.
 
 Rows of one batch have no order among its files: a row is late against what earlier batches had reached, and against
 earlier rows of its own file. Rows with an arrival time have that order instead, across files; rows that arrived

@@ -1,4 +1,4 @@
-"""What a chart shows, however it is drawn: lines over the same columns and axes, each with values and a band.
+"""Content of a chart, however it is drawn: lines over the same columns and axes, each with values and a band.
 
 In a terminal it is lines of text: a column per bucket, its value as a dot on the shade of its band. Lines of a chart
 stand one under the other on the same axes: laid over each other, 80 columns of dots say nothing.
