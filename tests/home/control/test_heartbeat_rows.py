@@ -90,7 +90,7 @@ def test_a_database_that_is_away_stops_nobody_and_is_told_once(
 
     # Said once the row is written, which others may see before.
     wait_for(lambda: "see heartbeats of this process again" in caplog.text)
-    said = [record.message for record in caplog.records if "see no heartbeat" in record.message]
+    said = [record.getMessage() for record in caplog.records if "see no heartbeat" in record.getMessage()]
     assert len(said) == 1 and "127.0.0.1" in said[0]
     assert caplog.text.count("see heartbeats of this process again") == 1
 

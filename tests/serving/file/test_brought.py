@@ -215,7 +215,7 @@ def test_while_the_store_is_away_the_last_version_that_was_brought_answers(
                 with hold_brought(reader) as held:
                     assert held.version == 1
         assert [
-            each.message.partition(":")[0] for each in caplog.records if each.name.endswith("brought")
+            each.getMessage().partition(":")[0] for each in caplog.records if each.name.endswith("brought")
         ] == ["version 1 is the last that was brought here"]
         with pytest.raises(StoreUnavailable):
             bring_current(reader, there)
