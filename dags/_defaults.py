@@ -1,4 +1,4 @@
-"""What all DAGs share: the assets that chain them, their parameters and how they retry.
+"""Defaults of all DAGs: the assets that chain them, their parameters and their retries.
 
 ingest --raw--> rollups --rollup--> quality --checked--> publish --serving--> readers
             `-> queries                repair, every night

@@ -1,4 +1,4 @@
-"""Where Airflow keeps its state and how it is set, the same for one run in process and for the standing service.
+"""Airflow's home and settings, the same for one run in process and for the standing service.
 
 Everything is under ``<home>/airflow``: metadata in one SQLite file, logs, and a secret that its processes share.
 Airflow reads its settings when it is first imported, so they are in the environment before that.

@@ -93,7 +93,7 @@ class LoopbackCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a driver's environment gets."""
+        """Environment of a driver."""
         return {"TIDEMARK_SPARK__MASTER": self.url, "TIDEMARK_SPARK__SECRET": self.secret}
 
     def start_master(self) -> None:

@@ -62,7 +62,7 @@ def _take_files(target: StreamTables, store: ManifestStore, before: Progress) ->
 
 
 def _is_repeat(target: StreamTables, repeat: Repeat) -> bool:
-    """Whether a file would give the rows again that another one of its content gave: names may hold values, too."""
+    """True if a file would give the rows again that another one of its content gave: names may hold values, too."""
     source = target.stream.source
     paths = [located(source.path, name) for name in (repeat.file.path, repeat.read_as)]
     columns = [column for column in target.stream.columns.values() if column.file is not None]

@@ -45,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class HomeState:
-    """What checks look at: the home, what ``tidemark status`` says of it, and the settings where they can be read."""
+    """Subject of checks: the home, its ``tidemark status``, and the settings where they can be read."""
 
     layout: Home
     status: dict[str, Any]

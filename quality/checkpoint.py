@@ -106,7 +106,7 @@ class Project:
     checkpoints: dict[tuple[str, str], gx.Checkpoint] = field(default_factory=dict)
 
     def is_of(self, reports: Path, limits: QualitySettings) -> bool:
-        """Whether it is of this folder and these limits, and no other process has changed it."""
+        """True if it is of this folder and these limits, and no other process has changed it."""
         return (self.reports, self.limits, self.stamp) == (reports, limits, stamp_of(reports))
 
     def checkpoint(self, stream: str, table: str) -> gx.Checkpoint:

@@ -11,7 +11,7 @@ from lakehouse.declare.problems import Permanent
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one rule found in one table of one stream; ``where`` names the row of the frame that was worst."""
+    """Verdict of one rule on one table of one stream; ``where`` names the row of the frame that was worst."""
 
     stream: str
     table: str

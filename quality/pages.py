@@ -58,7 +58,7 @@ class LocalFiles(TupleFilesystemStoreBackend):
 
 
 class IndexRenderer:
-    """What makes a page of the links to all results."""
+    """Renderer of the page of links to all results."""
 
     def render(self, links: Mapping[str, Any]) -> str:
         """Return the page, newest results first."""
@@ -76,7 +76,7 @@ class IndexRenderer:
 
 
 class IndexView:
-    """What writes the index: it is written already."""
+    """View of the index, which is written already."""
 
     def render(self, page: str, **_: Any) -> str:
         """Return the page."""

@@ -307,6 +307,19 @@ def test_a_module_explains_itself_and_stays_short() -> None:
     assert [name for name, count in lines.items() if count >= 400] == []
 
 
+def test_docstrings_begin_with_a_noun_or_a_verb_and_with_no_question_word() -> None:
+    asks = {"What", "Which", "Who", "Whose", "How", "Whether", "When", "Until", "Where", "Why"}
+    kinds_of_node = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    openings = [
+        (name, (ast.get_docstring(node) or "-").split()[0])
+        for name in NAMES
+        for node in ast.walk(_tree(ROOT / name))
+        if isinstance(node, kinds_of_node)
+    ]
+
+    assert [each for each in openings if each[1] in asks] == []
+
+
 def test_nine_functions_of_ten_are_at_most_25_lines_and_none_is_above_60() -> None:
     sizes = sorted(
         (lines, f"{path.relative_to(ROOT)}:{name}") for path in MODULES for name, lines in _functions(path)

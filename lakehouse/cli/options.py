@@ -1,4 +1,4 @@
-"""What the global options mean, and how commands read times, shares and key=value pairs."""
+"""Global options, and readings of times, shares and key=value pairs."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def cell(value: Any, name: str = "") -> str:
 
 
 def is_identifier(name: str) -> bool:
-    """Whether a number under this name names something, or is a time in microseconds, and is no quantity.
+    """True if a number under this name names something, or is a time in microseconds, and is no quantity.
 
     >>> is_identifier("batch"), is_identifier("start_us"), is_identifier("rows")
     (True, True, False)

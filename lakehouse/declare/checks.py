@@ -1,4 +1,4 @@
-"""What is wrong with a declared stream: names that must agree, levels that must nest, times in order.
+"""Checks of a declared stream: names that must agree, levels that must nest, times in order.
 
 What pydantic refused is told in the words of the project. A stream with one bad value is looked at whole all the same:
 the bad values are left out, the rest is checked, and only problems that the left-out values could not have caused are

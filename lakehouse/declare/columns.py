@@ -1,4 +1,4 @@
-"""What one declared column of a stream is: its type and where a record holds it."""
+"""Declared column of a stream: its type and its place in a record."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Column(BaseModel):
 
     @property
     def is_number(self) -> bool:
-        """Whether the column can be a measure."""
+        """True if the column can be a measure."""
         return self.type in NUMERIC
 
     @property

@@ -1,4 +1,4 @@
-"""Which configuration and which home a command works on, found without reading the whole configuration.
+"""Paths of a command's configuration and home, found without reading the whole configuration.
 
     configuration   --config, else $TIDEMARK_CONFIG, else ./tidemark.toml
     home            --home, else $TIDEMARK_HOME, else `home` in the configuration, else `var` beside it

@@ -1,4 +1,4 @@
-"""What one key of a source that is landed first cannot tell alone: its folder, a broker's address, topics, secrets."""
+"""Checks of a source that is landed first: its folder, a broker's address, topics, secrets."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _on_store(path: str) -> str:
 
 
 class TableSettings(BaseModel):
-    """How long old versions of tables can be read, in microseconds; files and log entries that only they need go then.
+    """Time for which old versions of tables can be read, in microseconds; what only they need goes then.
 
     ``path``: where the tables are on an object store, such as ``s3://bucket/prefix``; without one they are in the home.
     Whoever reads a table for longer than this, from ten minutes on, may find files of the version it began with gone.
@@ -78,12 +78,12 @@ class TableSettings(BaseModel):
 
     @property
     def scheme(self) -> str | None:
-        """Which kind of store has the tables, None where the home has them."""
+        """Kind of store that has the tables, None where the home has them."""
         return self.path.partition("://")[0] if self.path else None
 
 
 class ServingSettings(BaseModel):
-    """What is kept of published versions."""
+    """Retention of published versions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     keep_versions: int = Field(default=3, ge=1)
@@ -103,7 +103,7 @@ PolicyName = Literal["fifo", "greedy", "chain", "multifactor", "deadline_rounds"
 
 
 class QuerySettings(BaseModel):
-    """Where registered queries are, and how many pieces a query's rows are cut into; None: as many as cores ask for.
+    """Folder of registered queries, and the number of their buckets; None: as many as cores ask for.
 
     ``published``: how far back from its newest event time a query's pairs are published; None is without limit.
     ``policy``: which operator of all queries runs next in a shared scan.
@@ -129,7 +129,7 @@ Address = Annotated[str, AfterValidator(_address)]
 
 
 class LineageSettings(BaseModel):
-    """Where OpenLineage events go: a file with one event a line, an HTTP address, both, or nowhere.
+    """Destination of OpenLineage events: a file with one event a line, an HTTP address, both, or none.
 
     ``api_key`` is best given as TIDEMARK_LINEAGE__API_KEY; it is never shown.
     """
@@ -142,7 +142,7 @@ class LineageSettings(BaseModel):
 
 
 class AlertSettings(BaseModel):
-    """Where a server posts alarms that are raised, changed or withdrawn; nowhere without ``url``.
+    """Webhook to which a server posts alarms that are raised, changed or withdrawn; none without ``url``.
 
     ``secret`` signs what is posted. It is best given as TIDEMARK_ALERTS__SECRET; it is never shown.
     """
@@ -202,7 +202,7 @@ class Settings(BaseSettings):
 
     @property
     def layout(self) -> Home:
-        """Where everything lives."""
+        """Paths of the home."""
         return Home(self.home)
 
     def stream(self, name: str) -> Stream:

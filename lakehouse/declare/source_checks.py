@@ -1,4 +1,4 @@
-"""Which keys, formats and paths go with which kind of source: every combination that means nothing is a problem.
+"""Keys, formats and paths by kind of source: every combination that means nothing is a problem.
 
 Then what one key of a source cannot tell alone: landing places on an object store; topics, fields of CSV messages,
 schemas and options of a Kafka source. ``landed_checks.py`` has those of what is landed first.
@@ -34,7 +34,7 @@ _ALONE = ("endpoint", "key_order", "full_listing")
 
 @dataclass(frozen=True)
 class Kind:
-    """What belongs to a kind of source: the keys it needs, the others that are its own, the formats it has."""
+    """Kind of source: the keys that it needs, others of its own, its formats."""
 
     needed: tuple[str, ...]
     own: tuple[str, ...]
@@ -177,7 +177,7 @@ def _paths(stream: Stream) -> Iterator[Problem]:
 
 
 def _beside_the_record(source: Source, path: str) -> str | None:
-    """What is expected of a path that would lead out of the record, None where it is right or stays inside."""
+    """Expectation of a path that would lead out of the record, None where it is right or stays inside."""
     if not path.startswith("$") or is_message_field(path, source.kind):
         return None
     if source.kind in MESSAGE_FIELDS:

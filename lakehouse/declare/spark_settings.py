@@ -72,14 +72,14 @@ def _allowed(options: dict[str, str]) -> dict[str, str]:
 
 
 class EngineSettings(BaseModel):
-    """Where kernels run: in tasks of ``spark``, or ``local``, in each job's process, which needs no Java."""
+    """Runner of kernels: ``spark``, in its tasks, or ``local``, in each job's process, which needs no Java."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     runner: Literal["spark", "local"] = "spark"
 
 
 class SparkSettings(BaseModel):
-    """Where Spark runs, and how.
+    """Settings of Spark.
 
     ``master``: ``local[*]`` runs it inside each job's process; others name a cluster, whose workers see the home and
     the landing folders at the same paths. ``options``: any other option of Spark, by its name; what stands here wins
@@ -106,7 +106,7 @@ class SparkSettings(BaseModel):
 
     @property
     def is_local(self) -> bool:
-        """Whether Spark runs inside the job's process."""
+        """True if Spark runs inside the job's process."""
         return bool(_LOCAL.fullmatch(self.master))
 
     @property
@@ -118,7 +118,7 @@ class SparkSettings(BaseModel):
 
     @property
     def is_standalone(self) -> bool:
-        """Whether the master is one of Spark's own clusters."""
+        """True if the master is one of Spark's own clusters."""
         return self.master.startswith("spark://")
 
     def addresses(self) -> list[tuple[str, int]]:

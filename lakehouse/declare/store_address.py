@@ -44,22 +44,22 @@ class Address(NamedTuple):
 
 
 def is_remote(path: str) -> bool:
-    """Whether a landed file, or a pattern of some, is on an object store."""
+    """True if a landed file, or a pattern of some, is on an object store."""
     return path.startswith(_REMOTE)
 
 
 def is_url(path: str) -> bool:
-    """Whether this is a URL of any kind, so no path of a file system."""
+    """True for a URL of any kind, which is no path of a file system."""
     return bool(_URL.match(path))
 
 
 def is_place(url: str) -> bool:
-    """Whether a URL names a place for tables: a bucket, perhaps with a prefix of plain names."""
+    """True if a URL names a place for tables: a bucket, perhaps with a prefix of plain names."""
     return bool(_PLACE.fullmatch(url))
 
 
 def is_bucket(scheme: str, bucket: str) -> bool:
-    """Whether a name is one of a bucket, so no pattern."""
+    """True if a name is one of a bucket, so no pattern."""
     return bool(re.fullmatch(_BUCKETS[scheme], bucket))
 
 

@@ -145,7 +145,7 @@ class TimeColumn(_Part):
 
 
 class ArrivalTime(TimeColumn):
-    """When a record was received; ``plus`` names a field of seconds to add: a flow is told when it ends.
+    """Time of a record's arrival; ``plus`` names a field of seconds to add: a flow is reported at its end.
 
     With ``plus`` alone it is the event time that the seconds are added to.
     """
@@ -154,14 +154,14 @@ class ArrivalTime(TimeColumn):
 
 
 class ClockBounds(_Part):
-    """How far an event time may stand from its record's own arrival time before the clock counts as wrong."""
+    """Bounds of an event time around its record's arrival, beyond which the clock counts as wrong."""
 
     behind: Wait = parse_duration("365d")
     ahead: Wait = parse_duration("1h")
 
 
 class Unpivot(_Part):
-    """Which fields of a wide record are rows of their own: each becomes one, of the field's name and its value.
+    """Fields of a wide record that become rows of their own, of the field's name and its value.
 
     ``columns``: a regular expression that is looked for in the names of a file's header. ``name`` and ``value``: under
     which names the columns of the stream read the two. Fields that a column or time reads by its own name stay out.
@@ -173,7 +173,7 @@ class Unpivot(_Part):
 
 
 class Source(_Part):
-    """Where records come from and how a file, or a message of a topic, is cut into them.
+    """Source of records: its address, and the way a file or a message is cut into them.
 
     What belongs to which kind, and what each kind needs, is in ``source_checks.py``. ``mqtt`` and ``host`` are read
     from files of ``path``, where `tidemark bridge` and `tidemark collect` land them first. Secrets stay out of
@@ -226,7 +226,7 @@ class Source(_Part):
 
     @property
     def has_items(self) -> bool:
-        """Whether one record may be several rows."""
+        """True if one record may be several rows."""
         return self.explode is not None or self.unpivot is not None
 
     @property
@@ -318,17 +318,17 @@ class Stream(_Part):
 
     @property
     def listed_us(self) -> int | None:
-        """When the records that are judged were listed; None where that is of no matter."""
+        """Time at which the judged records were listed; None where that is of no matter."""
         return self._listed_us
 
     @property
     def ahead_us(self) -> int:
-        """How far an event time may be ahead of the time when its record was listed."""
+        """Time by which an event time may be ahead of its record's listing."""
         return self.clock_bounds.ahead if self.clock_bounds else AHEAD_US
 
     @property
     def step_us(self) -> int:
-        """How far ahead of what is confirmed a batch's rows are taken for the stream's own, without a second batch."""
+        """Time ahead of the confirmed newest within which a batch's rows need no second batch."""
         return max(AHEAD_US, self.ahead_us)
 
     @property
@@ -339,7 +339,7 @@ class Stream(_Part):
 
     @property
     def identity_is_record(self) -> bool:
-        """Whether records are the same only when all their bytes are."""
+        """True if records are the same only when all their bytes are."""
         return self.identity == ("*",)
 
     @property
@@ -353,7 +353,7 @@ class Stream(_Part):
         return tuple(f"{name}__{part}" for name in self.counters for part in COUNTER_PARTS)
 
     def definition(self) -> str:
-        """What the rollups depend on, as one line; a change of it means that they must be rebuilt."""
+        """Declaration that the rollups depend on, as one line; a change of it means that they must be rebuilt."""
         levels = ", ".join(
             f"{format_duration(v.width_us)} for {format_duration(v.keep_us)}" for v in self.levels
         )

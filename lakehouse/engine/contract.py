@@ -32,7 +32,7 @@ class Engine(Protocol):
 
     @property
     def cores(self) -> int:
-        """How many kernels run at a time: more items than this use the engine well."""
+        """Number of kernels that run at a time: more items than this use the engine well."""
 
     def map(self, items: Items, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
         """Run a kernel once for each item; return all that it yields, in the order of the items.

@@ -44,7 +44,7 @@ class SparkEngine:
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time."""
+        """Number of tasks that run at a time."""
         if self._cores is None:
             # A session over Connect has no context: there, as many as a shuffle has partitions.
             context: Any = getattr(self._session, "sparkContext", None)

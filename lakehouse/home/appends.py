@@ -1,4 +1,4 @@
-"""What came to a Delta table that is only appended to: the files of some commits, read from its log without an engine.
+"""Appends to a Delta table: the files of some commits, read from its log without an engine.
 
 Merging small files moves rows and adds none, so a file that was appended is read as it was, while it is there.
 """

@@ -1,4 +1,4 @@
-"""How often the batch that a stream takes in now has failed: written before each attempt, so that a death counts too.
+"""Failed attempts of a stream's present batch: written before each attempt, so that a death counts too.
 
     attempts/<stream>.json    {"batch", "failed", "running", "steps", "error"}
 

@@ -18,7 +18,7 @@ from lakehouse.home.rollup_table import RollupSchema, declared_schema, descendin
 
 @dataclass(frozen=True)
 class Backfill:
-    """Which old level and grouping each new one is made from before ``from_us``; from there on, raw rows are.
+    """Old level and grouping of which each new one is made before ``from_us``; from there on it is made of raw rows.
 
     ``schema`` is that of the new table, with what older times lack. ``refusals`` say why it cannot be made.
     """

@@ -1,4 +1,4 @@
-"""What checks of a stream have passed, kept so that the next one reads what is new.
+"""State of a stream's passed checks, kept so that the next one reads what is new.
 
 checked/<stream>.json           up to which batch, the sums of the ledger up to it, what was measured of rollup files
 checked/<subject>.passed.json   which commits of its tables the last check passed, and the figures it returned
@@ -55,7 +55,7 @@ class Passed:
             return None
 
     def is_of(self, other: Passed) -> bool:
-        """Whether both checks are of the same day, rules and commits."""
+        """True if both checks are of the same day, rules and commits."""
         mine, others = ([list(commit) for commit in each.commits] for each in (self, other))
         return (self.day, self.rules, mine) == (other.day, other.rules, others)
 

@@ -1,4 +1,4 @@
-"""What a checkpoint of a Delta table's log holds: the actions that everything up to a commit comes to.
+"""Checkpoint of a Delta table's log: the actions that everything up to a commit comes to.
 
 A checkpoint never changes, and a publish alone looks at each log several times, so a process keeps what it read of
 small ones, of a few thousand files. Whoever reads actions must not change them.

@@ -25,7 +25,7 @@ class FoldedDamaged(Permanent, RuntimeError):
 
 
 class FoldedFile:
-    """What was folded in a folder; nothing where there is no such file. ``loss``: what happens without it."""
+    """Folded entries of a folder; none where there is no such file. ``loss``: what happens without it."""
 
     def __init__(self, folder: Path, tables: str, loss: str) -> None:
         self._path = folder / NAME

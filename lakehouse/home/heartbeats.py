@@ -1,4 +1,4 @@
-"""What each process that runs on its own says of itself: services, bridges and collectors, all in one form.
+"""Heartbeats of processes that run on their own: services, bridges and collectors, all in one form.
 
     heartbeats/<kind>.json, heartbeats/<kind>-<stream>.json    one Heartbeat, replaced as a whole every few seconds
 
@@ -38,7 +38,7 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """What a process said last: its state, and figures of its kind.
+    """Last report of a process: its state, and figures of its kind.
 
     ``kind``: service, bridge or collect. ``stream``: empty for a service. ``state``: starting, connecting, running,
     stopping, stopped or failed. ``at`` and ``started`` are times in ISO 8601. ``note`` is what keeps it from its work,

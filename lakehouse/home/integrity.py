@@ -1,4 +1,4 @@
-"""Which files of a home's tables are not as the tables' logs say: gone, of another size, or no Parquet any more.
+"""Files of a home's tables that are not as the tables' logs say: gone, of another size, or no Parquet any more.
 
 Whoever reads a table learns of a damaged file by what its library says, which often names neither the file nor a way
 out. A job that failed therefore asks here. Cost: the logs, and a look at each live file's size and both of its ends.

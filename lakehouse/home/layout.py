@@ -140,7 +140,7 @@ class Home:
         return self.tables / "repairs" / query
 
     def needed_slack(self, query: str) -> Path:
-        """How much slack the pairs found by repairs of a query would have needed."""
+        """Slack that the pairs found by repairs of a query would have needed."""
         return self.tables / "needed_slack" / query
 
     @property
@@ -171,7 +171,7 @@ class Home:
         return self.root / "manifests" / stream
 
     def attempts(self, stream: str) -> Path:
-        """How often the present batch of a stream has failed."""
+        """Count of failures of a stream's present batch."""
         return self.root / "attempts" / f"{stream}.json"
 
     @property

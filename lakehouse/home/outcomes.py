@@ -72,7 +72,7 @@ def last_outcome(layout: Home, job: str, stream: str) -> dict[str, Any] | None:
 
 
 def has_run_since(layout: Home, job: str, stream: str, table: Path, version: int) -> bool:
-    """Whether a job has begun after a commit of a table and ended well: no kill or failure has come in between.
+    """True if a job has begun after a commit of a table and ended well: no kill or failure has come in between.
 
     Of a commit that is no longer in the table's log, any such run counts; before the first one none is due.
     """

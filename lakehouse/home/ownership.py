@@ -1,4 +1,4 @@
-"""Who may read what a home holds: its owner alone.
+"""Permissions of a home: its owner alone reads what it holds.
 
 Raw rows, keys and Airflow's passwords are in it. On a machine that others use too, folders are 0700 and files 0600.
 """
@@ -30,5 +30,5 @@ def kept_private() -> Iterator[None]:
 
 
 def is_private(home: Path) -> bool:
-    """Whether nobody but its owner, and root, gets below a folder."""
+    """True if nobody but its owner, and root, gets below a folder."""
     return not home.stat().st_mode & _OTHERS

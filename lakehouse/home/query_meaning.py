@@ -1,4 +1,4 @@
-"""What a query meant when its first batch began: its tables belong to that meaning.
+"""Meaning of a query when its first batch began: its tables belong to that meaning.
 
 batch_manifests/<query>/query        the meaning, in one line
 batch_manifests/<query>/statement    the same for people: the query as it was written then, in one line

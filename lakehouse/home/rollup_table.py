@@ -1,4 +1,4 @@
-"""What a rollup table says of itself, read without an engine: its schema, what older times lack, what it contains.
+"""Properties of a rollup table, read without an engine: its schema, gaps of older times, its contents.
 
     tidemark.definition   levels, groupings and measures, as one line (``Stream.definition``)
     tidemark.floors       per level: since when its nodes are there, where its horizon would reach further back
@@ -119,7 +119,7 @@ def same_but_keeps(now: RollupSchema, schema: RollupSchema) -> bool:
 
 @dataclass(frozen=True)
 class Marker:
-    """What a rollup table contains: ingest batches up to ``batch``; levels reach back from the time ``newest_us``.
+    """Contents of a rollup table: ingest batches up to ``batch``; levels reach back from the time ``newest_us``.
 
     It is the confirmed newest time (``algorithms/ingest/confirmed.py``): rows may be ahead of it.
     """

@@ -1,4 +1,4 @@
-"""What a changed declaration does to an existing rollup: what is built again, from what, and what will be missing.
+"""Plan of a changed declaration for an existing rollup: what is built again, from what, and what will be missing.
 
 keeps alone                 no rebuild: horizons move on; where one would move back, what is gone stays gone
 levels, groupings,          a rebuild: from raw rows where they are kept, before that from the old nodes

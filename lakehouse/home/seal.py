@@ -1,4 +1,4 @@
-"""How a writer that was paused and lost its lease is kept from writing: whoever comes after it seals what it wrote.
+"""Seals against a writer that was paused and lost its lease: its successor seals what it wrote.
 
 A seal is a commit that changes a table's properties. Delta's rules refuse every commit that was prepared on an earlier
 version, by whatever engine. A writer reads the version that its commit is prepared on first, and asks whether it holds

@@ -1,4 +1,4 @@
-"""What of a stream's source was set aside, since the batches that held it failed again and again.
+"""Parts of a stream's source that were set aside, since the batches that held them failed again and again.
 
 It stands in the stream's manifests, which only those of the last batches and of few kinds are: they are looked at by
 their first bytes, without an engine.

@@ -1,4 +1,4 @@
-"""How libraries that speak to a store themselves reach it: deltalake, Arrow, DuckDB and Spark, each in its own words.
+"""Options by which deltalake, Arrow, DuckDB and Spark reach an object store themselves.
 
 On S3 all are told what AWS's own library finds, so a profile, a role or an endpoint that serves one serves the others.
 On the other stores all but Spark are one library of Rust, which looks for credentials itself (``store_clouds.py``).

@@ -1,4 +1,4 @@
-"""Who speaks to an object store, by the scheme of its URLs.
+"""Clients of object stores, by the scheme of their URLs.
 
 s3       store_s3.py, by botocore
 gs       store_clouds.py, by obstore

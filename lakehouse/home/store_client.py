@@ -79,7 +79,7 @@ def _client(endpoint: str | None, _process: int) -> Any:
 
 
 def is_amazon(endpoint: str) -> bool:
-    """Whether an endpoint is Amazon's own, which has a name for each bucket; others seldom have."""
+    """True if an endpoint is Amazon's own, which has a name for each bucket; others seldom have."""
     return (urlsplit(endpoint).hostname or "").endswith(_AMAZON)
 
 

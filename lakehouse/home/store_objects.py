@@ -1,4 +1,4 @@
-"""What is asked of an object store, whichever protocol it speaks.
+"""Protocol of an object store, whichever one it speaks.
 
 Everything raises StoreUnavailable, ObjectUnread or FileNotFoundError as ``store_client.py`` says.
 """

@@ -41,7 +41,7 @@ class StorePath(PosixPath):
 
     @property
     def scheme(self) -> str:
-        """Which kind of store has it."""
+        """Kind of store that has it."""
         return self.parts[0].removesuffix(":")
 
     @property
@@ -55,7 +55,7 @@ class StorePath(PosixPath):
 
     @property
     def _folder(self) -> Address:
-        """What the keys below begin with."""
+        """Prefix of the keys below."""
         place = self.address
         return place._replace(key=f"{place.key}/" if place.key else "")
 
@@ -76,7 +76,7 @@ class StorePath(PosixPath):
         return os.stat_result(whole, {"st_mtime": seconds, "st_mtime_ns": int(seconds * 1000) * 1_000_000})
 
     def is_file(self, **_options: Any) -> bool:
-        """Whether there is such an object."""
+        """True if there is such an object."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -84,11 +84,11 @@ class StorePath(PosixPath):
         return True
 
     def is_dir(self, **_options: Any) -> bool:
-        """Whether there is an object below this place."""
+        """True if there is an object below this path."""
         return next(self._objects.listed(self._folder, page=1), None) is not None
 
     def exists(self, **_options: Any) -> bool:
-        """Whether there is such an object, or one below."""
+        """True if there is such an object, or one below."""
         return self.is_file() or self.is_dir()
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Whether a store keeps what commits rest on: of many that write one new object at once, exactly one succeeds.
+"""Test of a store for what commits rest on: of many that write one new object at once, exactly one succeeds.
 
 Delta numbers versions by log entries, each written only where there is none. A store that looks first and writes then,
 or that knows no ``If-None-Match``, lets two writers have the same version, and the rows of one are lost without a word.

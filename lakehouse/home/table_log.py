@@ -1,4 +1,4 @@
-"""What the log of a Delta table says: its properties, files, rows and bytes, read without an engine.
+"""Log of a Delta table: its properties, files, rows and bytes, read without an engine.
 
     _delta_log/00000000000000000012.json          what one commit added and removed
     _delta_log/00000000000000000010.checkpoint.parquet   everything up to a commit, so that older ones may go
@@ -48,7 +48,7 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class _Tail:
-    """What a table follows from: a checkpoint, if there is one, and the commits since."""
+    """Checkpoint of a table, if there is one, and the commits since."""
 
     checkpoint: Path | None
     commits: Sequence[Path]
@@ -232,7 +232,7 @@ def file_bounds(table: Path, columns: Sequence[str]) -> dict[Path, tuple[tuple[i
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What the log says of one file: values of the partition columns, rows, and the ends of some columns (or Nones)."""
+    """Log entry of one file: values of the partition columns, rows, and the ends of some columns (or Nones)."""
 
     path: Path
     partition: Mapping[str, str | None]

@@ -1,4 +1,4 @@
-"""Where the tables of a home are: in its folder, or on an object store.
+"""Location of a home's tables: in its folder, or on an object store.
 
     <home>/tables.json    {"path"}: written with the first table on a store; whoever is given the home finds them by it
 
@@ -93,7 +93,7 @@ def place_at(text: str) -> Path:
 
 
 def is_on_store(table: Path) -> bool:
-    """Whether a table, or a file of one, is on an object store."""
+    """True if a table, or a file of one, is on an object store."""
     return table.parts[:1] in _FIRST
 
 

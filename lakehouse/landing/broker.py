@@ -81,7 +81,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection lasts."""
+        """True while the connection lasts."""
         return self._client.socket() is not None
 
     def wait(self, seconds: float) -> bool:
@@ -165,7 +165,7 @@ def _client(stream: Stream, password: str | None) -> mqtt.Client:
 
 
 def _session(source: Source) -> dict[str, Any]:
-    """What is asked of the broker: to keep the session, and to send no more than can be held."""
+    """Properties of a session with the broker: kept between connections, and sending no more than can be held."""
     if source.protocol != "5":
         return {}
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""What this machine's own sensors and connections say now, as records; without root, and without what is not there.
+"""Records of this machine's own sensors and connections, without root, and without what is not there.
 
     sensors      {"ts", "host", "sensor", "part", "value", "unit"}: one record per sensor and part
     connections  {"ts", "host", "proto", "status", "src", "src_port", "dst", "dst_port", "process"}: one per socket

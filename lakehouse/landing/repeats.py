@@ -1,4 +1,4 @@
-"""Which message is a redelivery of one that was already written, and when that one was received.
+"""Redeliveries of messages that were already written, and the time when the first one was received.
 
 A broker sends again, once a connection is lost, what it had seen no acknowledgement for by then: the same topic and
 payload under the same packet number, marked as a duplicate. Such a message is written a second time exactly as it was

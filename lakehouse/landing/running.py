@@ -1,4 +1,4 @@
-"""Until when a program of its own runs, and what it says of itself meanwhile."""
+"""Run of a program of its own: its end, and its heartbeat meanwhile."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def until_stopped(seconds: float | None = None) -> Iterator[Callable[[], bool]]:
 
 @dataclass
 class Pulse:
-    """What a bridge or collector says of itself: counts, in a heartbeat every few seconds."""
+    """Heartbeat of a bridge or collector: counts, every few seconds."""
 
     layout: Home
     kind: str

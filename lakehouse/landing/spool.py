@@ -42,12 +42,12 @@ class Spool:
 
     @property
     def pending(self) -> int:
-        """How many lines are not safe yet."""
+        """Number of lines that are not safe yet."""
         return len(self._lines)
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes are safe but have not landed."""
+        """Number of bytes that are safe but have not landed."""
         return self._safe_bytes
 
     def append(self, line: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What every registered query has, and the kinds of query: one folder and one line of ``KINDS`` each.
+"""Kinds of registered queries, one folder and one line of ``KINDS`` each, and what every query has.
 
 A kind's folder has these files, each with the names that other modules call:
 
@@ -181,11 +181,11 @@ class Query(ABC):
 
     @abstractmethod
     def definition(self) -> str:
-        """What the results and the state depend on, as one line; texts that mean the same give the same line."""
+        """Definition that results and state depend on, as one line; texts that mean the same give the same line."""
 
     @abstractmethod
     def how(self) -> str:
-        """How the results are found, as far as the state depends on it."""
+        """Method of finding results, as far as the state depends on it."""
 
     def earlier_readings(self) -> tuple[Self, ...]:
         """Return what earlier versions understood by the same text, if that was something else.

@@ -1,4 +1,4 @@
-"""How long rows take from their arrival to the published answer, over the last batches.
+"""Freshness: time of rows from their arrival to the published answer, over the last batches.
 
 One sample is one ingest batch: from when its newest row arrived to when a version that holds it was there.
 """

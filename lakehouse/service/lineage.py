@@ -1,4 +1,4 @@
-"""What a job read and wrote, as OpenLineage events: START, then COMPLETE or FAIL, to a file or an HTTP address.
+"""OpenLineage events of a job's reads and writes: START, then COMPLETE or FAIL, to a file or an HTTP address.
 
 Configured in ``[lineage]``; without it nothing is sent. Whoever does not answer never stops a job: an event that cannot
 be delivered within ``TIMEOUT_S`` is dropped and said so, and for ``SILENCE_S`` nobody is asked again.

@@ -1,4 +1,4 @@
-"""What is published, how old, what waits in quarantine, how jobs ended, what bridges do; reads, never writes."""
+"""Status of a home: versions, quarantine, outcomes of jobs, bridges; reads, never writes."""
 
 from __future__ import annotations
 

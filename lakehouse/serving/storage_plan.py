@@ -1,4 +1,4 @@
-"""What is kept of a stream at which age, in how many bytes, and what a changed declaration will do; no JVM.
+"""Storage plan of a stream: what is kept at which age, its bytes, and the effect of a changed declaration; no JVM.
 
 Reads the tables as they are now, not the published version: the log of raw and rollup, and the columns of the rollup
 that place its nodes. Cost: one pass over those columns.

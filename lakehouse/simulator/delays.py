@@ -1,4 +1,4 @@
-"""When rows arrive: by a distribution, by measured delays, and with an exact share of late rows where one is asked.
+"""Delays of rows: by a distribution, by measured delays, and with an exact share of late rows where one is asked.
 
 A row is late when a usable row with a later event time arrived before it.
 

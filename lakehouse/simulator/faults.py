@@ -1,4 +1,4 @@
-"""Which rows are broken, repeated or contradicted, and what an ingest should make of each.
+"""Broken, repeated and contradicted rows, and what an ingest should make of each.
 
     dirt         what the line looks like                       what becomes of it
     garbage      a device's console output                      quarantine, malformed
@@ -43,7 +43,7 @@ _USABLE = np.array([kind not in REASONS for kind in KINDS])
 
 @dataclass(frozen=True)
 class Fates:
-    """What becomes of each row: its kind (an index into ``KINDS``), and the rows that get a second, later copy."""
+    """Fate of each row: its kind (an index into ``KINDS``), and the rows that get a second, later copy."""
 
     kind: Ints
     repeated: Ints

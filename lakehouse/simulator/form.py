@@ -1,4 +1,4 @@
-"""How a stream's columns become lines of text: Arrow joins whole columns, Python never sees a row.
+"""Lines of text of a stream's columns: Arrow joins whole columns, Python never sees a row.
 
 Measures are whole numbers with a fixed count of decimals, so that their sums are known to the last digit.
 """
@@ -26,7 +26,7 @@ _POINT = strings(["."])[0]
 
 @dataclass(frozen=True)
 class Form:
-    """What one kind of stream looks like.
+    """Form of one kind of stream.
 
     ``template`` alternates bytes, written as they are, with names of columns. ``measures`` gives each measure's
     decimals; ``spoiled`` is the measure that dirt hits, ``marked`` the text column that gets broken UTF-8.

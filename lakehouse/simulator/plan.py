@@ -1,4 +1,4 @@
-"""What to simulate: one stream's size, times, delays and faults, checked whole before anything is written."""
+"""Plan of a simulation: one stream's size, times, delays and faults, checked whole before anything is written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY_US = parse_duration("1d")
 
 @dataclass(frozen=True)
 class Delay:
-    """How long a row takes to arrive; ``measured`` has a mean of its own and only keeps ``max_us``."""
+    """Delay of a row's arrival; ``measured`` has a mean of its own and only keeps ``max_us``."""
 
     kind: DelayKind = "measured"
     mean_us: int = parse_duration("30s")

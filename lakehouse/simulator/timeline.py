@@ -1,4 +1,4 @@
-"""When rows happen: regular schedules of devices, irregular ones of a network link, and the gaps in both.
+"""Event times of rows: regular schedules of devices, irregular ones of a network link, and the gaps in both.
 
 device 1   x  x  x  x  .  .  .  x  x  x      a device is silent for a while, the others go on
 device 2    x  x  x  x  x  x  x  x  x  x

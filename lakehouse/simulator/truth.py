@@ -1,4 +1,4 @@
-"""What the simulated files of a stream hold, over all calls: the yardstick that an ingest's ledger is held against.
+"""True counts of a stream's simulated files, over all calls: the yardstick of an ingest's ledger.
 
 It lies beside the landing folder, as ``<stream>.truth.json``, where no source pattern finds it.
 """

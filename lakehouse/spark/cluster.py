@@ -1,4 +1,4 @@
-"""What a session on a cluster needs that one inside the process does not: a master, workers that fit, and the code.
+"""Session on a cluster: its master, workers that fit, and the code that they run.
 
 before the start    the master is asked for a connection; options go to the JVM in a file that only its owner reads
 after it            the package's archive is sent, each worker is looked at once, partitions follow the cores
@@ -53,7 +53,7 @@ def unreachable(spark: SparkSettings) -> str:
 
 
 def is_loopback(spark: SparkSettings) -> bool:
-    """Whether Spark runs on this machine alone, in the process or beside it."""
+    """True if Spark runs on this machine alone, in the process or beside it."""
     return all(host == "localhost" or host.startswith("127.") for host, _ in spark.addresses())
 
 

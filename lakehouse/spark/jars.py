@@ -46,13 +46,13 @@ class Jar:
 
     @property
     def path(self) -> Path:
-        """Where the jar is kept."""
+        """Path of the jar."""
         group, artifact, version = self.coordinates.split(":")
         return jars_folder() / "jars" / f"{group}_{artifact}-{version}.jar"
 
     @property
     def path_in_repository(self) -> str:
-        """Where a Maven repository has it, below its root."""
+        """Path in a Maven repository, below its root."""
         group, artifact, version = self.coordinates.split(":")
         return f"{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.jar"
 
@@ -77,7 +77,7 @@ def store_jars(scheme: str | None) -> list[Jar]:
 
 
 def reaches(scheme: str) -> bool:
-    """Whether there are jars by which Spark reads and writes tables on a kind of store."""
+    """True if there are jars by which Spark reads and writes tables on a kind of store."""
     return scheme in _STORE_LOCKS
 
 

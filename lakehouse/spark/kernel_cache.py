@@ -1,4 +1,4 @@
-"""Where the workers of a cluster keep compiled kernels: by the archive's content, so that each is compiled once.
+"""Compiled kernels of a cluster's workers, kept by the archive's content, so that each is compiled once.
 
 Numba keeps what it compiles by the path of the source. That of an archive is another one in each application of Spark,
 so its own rule would compile everything again for each, which takes longer than most batches. Each version of the code
@@ -25,7 +25,7 @@ _ARCHIVE = re.compile(r".*/(tidemark-[0-9a-f]{16})\.zip/(.*)\.py")
 
 
 class ArchivedKernels(_CacheLocator):
-    """Where the kernels of one file of the archive are kept: never stale, since the folder is named by the content."""
+    """Kernels of one file of the archive: never stale, since their folder is named by the content."""
 
     def __init__(self, kernel: Any, folder: Path) -> None:
         self._line = str(kernel.__code__.co_firstlineno)
@@ -85,7 +85,7 @@ def _root() -> Path:
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether a folder is this user's, no link, and nobody else can write to it."""
+    """True if a folder is this user's, no link, and nobody else can write to it."""
     known = folder.lstat()
     return (
         stat.S_ISDIR(known.st_mode)

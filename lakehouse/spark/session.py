@@ -91,7 +91,7 @@ class LazySession:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is to run in this process."""
+        """True if it is to run in this process."""
         return self.settings.spark.is_local
 
     def present(self) -> SparkSession | None:

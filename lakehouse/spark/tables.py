@@ -59,7 +59,7 @@ MERGE_S = 1800.0
 
 
 def exists(table: Path) -> bool:
-    """Whether a Delta table has been created here."""
+    """True if a Delta table has been created here."""
     return any((table / "_delta_log").glob("*.json"))
 
 
@@ -123,7 +123,7 @@ def _quoted(name: str) -> str:
 
 
 def is_appended(table: Path, writer: str, version: int) -> bool:
-    """Whether a writer has appended this version or a later one."""
+    """True if a writer has appended this version or a later one."""
     with opened(table) as known:
         return committed(known, known_as(writer)) >= version
 

@@ -1,4 +1,4 @@
-"""What workers of a cluster share with the driver: Python, packages, Java, landing folders, and tables in a folder.
+"""Requirements on workers of a cluster: the driver's Python, packages, Java, landing folders, and tables in a folder.
 
 Checked once when a session starts, so that what differs is told by its name before any batch, and not by a batch that
 fails or, worse, counts a landed file as unreadable.
@@ -29,7 +29,7 @@ _TASK_S = 0.3
 
 @dataclass(frozen=True)
 class Worker:
-    """What one worker's Python found: versions by name, and the folders that it does not see."""
+    """Report of one worker's Python: versions by name, and the folders that it does not see."""
 
     host: str
     versions: Mapping[str, str]

@@ -74,7 +74,7 @@ class SourceChanged(RuntimeError):
 
 @dataclass(frozen=True)
 class Comparing:
-    """What tasks need to know to compare a batch's rows: ``runs`` of the index, and tables of accepted rows."""
+    """Inputs of tasks that compare a batch's rows: ``runs`` of the index, and tables of accepted rows."""
 
     reading: Reading
     runs: tuple[Run, ...]

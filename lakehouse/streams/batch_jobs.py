@@ -64,7 +64,7 @@ _PARTS = pa.list_(pa.struct({"path": pa.string(), "rows": pa.int64()}))
 
 @dataclass(frozen=True)
 class JudgedBatch:
-    """What is to be committed of a batch: entries of raw and of quarantine, and its counts."""
+    """Judged batch to commit: entries of raw and of quarantine, and its counts."""
 
     raw: pa.Table
     quarantine: pa.Table

@@ -35,11 +35,11 @@ _PART_ROWS, _PART_BYTES = 500_000, 96 * 1024 * 1024
 
 
 class Records(Protocol):
-    """Where the records of a batch come from; tasks get it whole."""
+    """Source of a batch's records; tasks get it whole."""
 
     @property
     def parser(self) -> Parser:
-        """What makes rows of them."""
+        """Parser that makes rows of them."""
 
     @property
     def bytes(self) -> int:
@@ -54,7 +54,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True)
 class Reading:
-    """What tasks need to know of a batch; ``newest_us``: the newest event time accepted before it."""
+    """Inputs of the tasks of a batch; ``newest_us``: the newest event time accepted before it."""
 
     batch: int
     stream: Stream

@@ -35,7 +35,7 @@ Key = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a stream has come: its last finished batch (0 for none), the newest event time accepted, and confirmed.
+    """Progress of a stream: its last finished batch (0 for none), the newest event time accepted, and confirmed.
 
     ``reached_us``: what the last batch that accepted rows has reached.
     """
@@ -106,7 +106,7 @@ def processing_order(rows: pa.Table, *first: Key) -> npt.NDArray[np.intp]:
 
 
 def _is_in_order(keys: Sequence[Key]) -> bool:
-    """Whether rows stand in order of these keys, of which the last counts most: nearly always, as files are read."""
+    """True if rows stand in order of these keys, of which the last counts most: nearly always, as files are read."""
     is_before = np.zeros(max(0, len(keys[0]) - 1), np.bool_)
     is_same = ~is_before
     for key in reversed(keys):

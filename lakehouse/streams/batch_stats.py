@@ -66,7 +66,7 @@ class BatchStats:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether every row is accounted for: one that was read twice may have been another by then."""
+        """True if every row is accounted for: one that was read twice may have been another by then."""
         return self.rows == self.accepted + sum(self.reasons.values()) + self.duplicates
 
 
@@ -116,7 +116,7 @@ def _of_raw(records: BatchRecords) -> AcceptedCounts:
 
 
 def is_by_arrival(records: BatchRecords) -> bool:
-    """Whether rows of a batch are late against others that tasks read elsewhere."""
+    """True if rows of a batch are late against others that tasks read elsewhere."""
     return records.manifest.kind == "kafka" or records.stream.arrival_time is not None
 
 

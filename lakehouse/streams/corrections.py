@@ -320,6 +320,6 @@ class _Old:
         return pc.and_(is_before, pc.less_equal(rows["batch"], self.through))
 
     def has_all_of(self, file: FileFacts) -> bool:
-        """Whether all rows of a file are so old, by its statistics."""
+        """True if all rows of a file are so old, by its statistics."""
         (_, newest_us), (_, last) = file.bounds["event_us"], file.bounds["batch"]
         return newest_us is not None and newest_us < self.end_us and last is not None and last <= self.through

@@ -195,7 +195,7 @@ def _why(records: BatchRecords, error: Exception) -> Exception:
 
 
 def _is_around(records: BatchRecords, error: Exception, failure: Exception) -> bool:
-    """Whether a batch failed for what is around it: a broker, a disk, another writer, a damaged file of the home."""
+    """True if a batch failed for what is around it: a broker, a disk, another writer, a damaged file of the home."""
     if records.manifest.kind == "kafka":
         said = without_secrets(str(error), records.stream.source)
         if str(failure) != said:

@@ -253,7 +253,7 @@ def _parts(target: StreamTables, first: int, last: int) -> Iterator[tuple[int, i
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Which rows: of some hashes and batches, between two event times, or of these ``exact`` ones."""
+    """Wanted rows: of some hashes and batches, between two event times, or of these ``exact`` ones."""
 
     hashes: Hashes
     batches: Batches

@@ -1,4 +1,4 @@
-"""Which files of a rollup table a fold writes anew, by what the log says of them: no node is read here.
+"""Plan of a fold: the files of a rollup table that it rewrites, by the log alone; no node is read.
 
     folded-*/   one level and one range of time: a part; the parts of a level do not overlap
     rest-*/     nodes of parts that were not worth writing anew yet
@@ -49,17 +49,17 @@ class NodeFile:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is the part of a level."""
+        """True if it is the part of a level."""
         return self.path.startswith(FOLDED) and self.levels[0] == self.levels[1] > 0
 
     @property
     def is_marks(self) -> bool:
-        """Whether it holds the marker and the counts by level."""
+        """True if it holds the marker and the counts by level."""
         return self.path.startswith(FOLDED) and self.levels[1] <= 0
 
     @property
     def is_rest(self) -> bool:
-        """Whether its nodes have waited for a fold before."""
+        """True if its nodes have waited for a fold before."""
         return self.path.startswith(REST)
 
 
@@ -74,7 +74,7 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """How many nodes it has, or had before it was cut."""
+        """Number of nodes that it has, or had before it was cut."""
         return self.file.rows if self.file else 0
 
 
@@ -95,12 +95,12 @@ class TableFiles:
 
     @property
     def rows(self) -> int:
-        """How many rows the table has."""
+        """Number of rows of the table."""
         return sum(file.rows for file in (*self.parts, *self.loose, *self.gone))
 
     @property
     def is_due(self) -> bool:
-        """Whether enough nodes are fresh."""
+        """True if enough nodes are fresh."""
         folded, fresh = (sum(file.rows for file in files) for files in (self.parts, self.fresh))
         if not self.fresh:
             return False
@@ -134,7 +134,7 @@ def _node_file(row: Mapping[str, Any]) -> NodeFile:
 
 @dataclass
 class Survey:
-    """How many loose nodes each part of a table is to take in, and a sample of their starts."""
+    """Number of loose nodes that each part of a table is to take in, and a sample of their starts."""
 
     parts: Sequence[Part]
     horizons: Sequence[int]

@@ -62,7 +62,7 @@ class BatchTables:
         crash_point(f"ingest.{table}-appended")
 
     def has_quarantine(self) -> bool:
-        """Whether an earlier attempt has appended rejected records, which may no longer be readable."""
+        """True if an earlier attempt has appended rejected records, which may no longer be readable."""
         name = self.target.stream.name
         return tables.is_appended(self.target.layout.quarantine(name), writer_of(name), self.batch)
 

@@ -25,7 +25,7 @@ Clocks = tuple[int, int] | None
 
 @dataclass(frozen=True)
 class RecordCounts:
-    """How many rows and records were read, and how many of them were rejected, by reason."""
+    """Number of rows and records that were read, and of those that were rejected, by reason."""
 
     rows: int = 0
     records: int = 0
@@ -56,7 +56,7 @@ class RecordCounts:
 
 @dataclass(frozen=True)
 class AcceptedCounts:
-    """How many rows were accepted, with their times, their missing values by declared column, and their lateness.
+    """Number of accepted rows, with their times, their missing values by declared column, and their lateness.
 
     ``spans``: as ``Reach`` has them. ``clocks``: the earliest and the latest time of day, in microseconds after
     midnight.

@@ -124,7 +124,7 @@ def partly_read(layout: Home, stream: Stream) -> set[str]:
 
 
 def takes_records(manifest: Manifest, rejected: pa.Table) -> pa.ChunkedArray:
-    """Whether a requeue manifest takes the records of a batch and reason."""
+    """True if a requeue manifest takes the records of a batch and reason."""
     takes = pc.and_not(
         pc.less(rejected["batch"], manifest.batch), pc.is_in(rejected["reason"], pa.array(NEVER_READ))
     )

@@ -59,7 +59,7 @@ class RawRows:
     to_us: int = _MOST
 
     def may_be_in(self, file: FileFacts) -> bool:
-        """Whether a file may have such a row, by its statistics."""
+        """True if a file may have such a row, by its statistics."""
         (low, high), (first, last) = (file.bounds[name] for name in ("event_us", "batch"))
         is_of_batches = last is None or first is None or (first <= self.last and last >= self.first)
         return is_of_batches and (low is None or high is None or (low < self.to_us and high >= self.from_us))
@@ -67,7 +67,7 @@ class RawRows:
 
 @dataclass(frozen=True)
 class Building:
-    """How rows become parts: what folds them, the sink of the parts, the batch that nodes are numbered with.
+    """Building of parts out of rows: the fold, the sink of the parts, the batch that nodes are numbered with.
 
     ``with_counts``: whether the parts also say how many rows entered at each level.
     """

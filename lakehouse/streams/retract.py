@@ -52,7 +52,7 @@ def _as_raw_has(stream: Stream, wrong: Wrong) -> Wrong:
 
 
 def is_retracted(layout: Home, stream: str, repeat: Repeat) -> bool:
-    """Whether all rows of the file that was read have been retracted since."""
+    """True if all rows of the file that was read have been retracted since."""
     return any(
         each.kind == RETRACT
         and each.condition == Wrong(repeat.read_as).recorded()

@@ -156,7 +156,7 @@ def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 @dataclass(frozen=True)
 class _Folding:
-    """What the nodes of one grouping after the other are made of."""
+    """Rows that the nodes of one grouping after the other are made of."""
 
     stream: Stream
     schema: pa.Schema

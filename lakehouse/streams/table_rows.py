@@ -42,12 +42,12 @@ class TableRows:
 
     @property
     def paths(self) -> list[Path]:
-        """Where the files are."""
+        """Paths of the files."""
         return [self.table / file["path"] for file in self.files]
 
     @property
     def count(self) -> int:
-        """How many rows the files hold."""
+        """Number of rows that the files hold."""
         return sum(file["num_records"] or 0 for file in self.files)
 
     def count_through(self, batch: int) -> int:

@@ -1,4 +1,4 @@
-"""What a stream has not read yet of its topics: fixed into manifests, counted, or given up where it is gone.
+"""Messages of topics that a stream has not read yet: fixed into manifests, counted, or given up where gone.
 
 It follows from manifests and what a broker has. A partition's offsets only grow. Manifests fix ranges of them, so the
 next one begins where the last range ends:

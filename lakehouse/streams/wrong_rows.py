@@ -38,7 +38,7 @@ class RetractRefused(Permanent, RuntimeError):
 
 @dataclass(frozen=True)
 class Wrong:
-    """Which rows are wrong: all that is given must hold; ``where`` gives values of stored columns as text."""
+    """Wrong rows: all that is given must hold; ``where`` gives values of stored columns as text."""
 
     file: str | None = None
     where: Mapping[str, str] = field(default_factory=dict)

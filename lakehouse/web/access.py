@@ -1,4 +1,4 @@
-"""Who may ask: the Host asked for, the token, and one line of log for each question.
+"""Access to the server: the Host asked for, the token, and one line of log for each question.
 
 Each request carries a token, at any address: as ``Authorization: Bearer`` or as the password of Basic, which browsers
 and Grafana can send. The server of a home without tokens has one of its own, which it prints when it starts. A browser
@@ -177,7 +177,7 @@ def _require_local(headers: Headers) -> None:
 
 
 def _is_of_another_site(method: str, headers: Headers) -> bool:
-    """Whether a page of another site asks, which could have the server work; its links may be followed.
+    """True if a page of another site asks, which could have the server work; its links may be followed.
 
     Servers on two ports of a host are one site to a browser, and two here.
     """

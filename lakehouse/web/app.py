@@ -43,7 +43,7 @@ Answers of a Tidemark home, each with the interval that is sure to hold the trut
 
 @dataclass(frozen=True)
 class WebOptions:
-    """How a server answers: ceilings, and how many work and wait at once.
+    """Options of a server: ceilings, and the number of requests that work and wait at once.
 
     ``own_token``: opens everything to requests of this machine, beside the tokens of the home; empty for none.
     ``alerts_url``: where changes of alarms are posted, signed with ``alerts_secret``.

@@ -1,4 +1,4 @@
-"""How an answer changed from version to version, and why: late rows, a requeue, rows retracted, nodes built again.
+"""Changes of an answer from version to version, and their reasons: late rows, requeues, retractions, rebuilds.
 
 The versions that are kept are asked the same question; between two of them the ledger says which batches came, and the
 streams' facts which corrections were made.

@@ -145,7 +145,7 @@ class Events:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further listener is taken."""
+        """True if no further listener is taken."""
         return len(self._listeners) >= MOST_LISTENERS
 
 

@@ -31,7 +31,7 @@ _SEPARATORS = ";\t\r\n"
 
 
 class Format(StrEnum):
-    """How rows are written."""
+    """Format of rows."""
 
     JSON = "json"
     CSV = "csv"

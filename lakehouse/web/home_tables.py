@@ -1,4 +1,4 @@
-"""What is beside the versions: the state of the home, verdicts of checks, quarantined records.
+"""Tables beside the versions: the state of the home, verdicts of checks, quarantined records.
 
 These change while a version stays, so none of it is kept. Delta tables are read by their files, without Spark, on a
 connection that sees no statement of other people.

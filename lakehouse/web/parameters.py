@@ -1,4 +1,4 @@
-"""What the parameters of a request mean and what is refused: words and defaults of ``tidemark ask`` and ``plot``."""
+"""Parameters of a request and their refusals: words and defaults of ``tidemark ask`` and ``plot``."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def series_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:
 
 
 def _has_more(reader: PublishedReader, asked: Question) -> bool:
-    """Whether more keys have rows in the range than the limit lets through."""
+    """True if more keys have rows in the range than the limit lets through."""
     counted = replace(asked, aggregate="count", limit=None) if asked.aggregate != INCREASE else asked
     return len(answers(reader, one_more(replace(counted, limit=asked.limit)))) > (asked.limit or 0)
 

@@ -38,7 +38,7 @@ class At:
 
     @property
     def prefix(self) -> str:
-        """Where the version's own addresses begin."""
+        """Beginning of the version's own addresses."""
         return f"/v/{self.version}"
 
 
@@ -79,7 +79,7 @@ def etag(at: At, *question: Any) -> str:
 
 
 def is_known(request: Request, validator: str) -> bool:
-    """Whether the client has this answer already."""
+    """True if the client has this answer already."""
     given = request.headers.get("if-none-match", "")
     return given == "*" or validator in [one.strip().removeprefix("W/") for one in given.split(",")]
 

@@ -1,4 +1,4 @@
-"""What a version holds beside answers: streams, keys, the ledger, queries and what they found, page by page.
+"""Tables of a version beside answers: streams, keys, the ledger, queries and their results, page by page.
 
 Pages are cut by key, not by number: ``next`` says where the following page begins, in whichever version.
 """

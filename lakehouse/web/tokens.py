@@ -32,7 +32,7 @@ OWN_TOKEN = "TIDEMARK_WEB_TOKEN"
 
 
 class Scope(StrEnum):
-    """What a token lets its bearer do."""
+    """Right that a token gives its bearer."""
 
     READ = "read"
     SQL = "sql"
@@ -46,7 +46,7 @@ class TokenError(ValueError):
 
 @dataclass(frozen=True)
 class Token:
-    """What is kept of a token; ``streams`` is None where it may see all."""
+    """Record of a token; ``streams`` is None where it may see all."""
 
     name: str
     hash: str
@@ -55,11 +55,11 @@ class Token:
     created_at: str
 
     def may(self, scope: Scope) -> bool:
-        """Whether it has a scope."""
+        """True if it has a scope."""
         return scope in self.scopes
 
     def sees(self, stream: str) -> bool:
-        """Whether it may see a stream."""
+        """True if it may see a stream."""
         return self.streams is None or stream in self.streams
 
 

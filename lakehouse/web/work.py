@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass
 class Stop:
-    """How to stop a work that is running; the work says what stops it, whoever waits says when."""
+    """Stop of a work that is running; the work says what stops it, whoever waits says when."""
 
     _interrupt: Callable[[], object] | None = None
     _is_stopped: bool = False

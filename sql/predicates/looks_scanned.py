@@ -1,4 +1,4 @@
-"""Whether a connection was a probe of a port: begun, and not taken up. By what Zeek writes of each.
+"""Probes of ports: connections that were begun and not taken up, by what Zeek writes of each.
 
 A history has a letter for each kind of packet, capitals are the sender's: S a SYN, h its answer, R a reset, F an end.
 """
@@ -13,5 +13,5 @@ STATES = frozenset({"S0", "REJ", "RSTOS0", "RSTRH", "SH", "SHR"})
 
 
 def looks_scanned(state: str | None, history: str | None) -> bool:
-    """Tell it of one connection; of one without a history, nothing is known."""
+    """Return True for a probe; of a connection without a history, nothing is known."""
     return state in STATES and history is not None and PROBE.fullmatch(history) is not None

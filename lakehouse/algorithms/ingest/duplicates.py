@@ -1,4 +1,4 @@
-"""Which rows repeat an accepted one: verdicts over arrays sorted by identity, then by processing order."""
+"""Verdicts on repeats: rows of an identity that was accepted before, over arrays sorted by identity and order."""
 
 from __future__ import annotations
 

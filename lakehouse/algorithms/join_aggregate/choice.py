@@ -1,4 +1,4 @@
-"""Which method can run a shape, which is cheapest, and why the others cannot: texts that users read."""
+"""Choice of a join-aggregate method: those that can run a shape, their costs, and reasons against the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every join-aggregate promises: the shapes that go in and out, and the verbs they share.
+"""Contract of every join-aggregate: the shapes that go in and out, and the verbs they share.
 
 Two to eight streams (sides) are joined on equal attributes; a result is one row of each side that agree in every
 attribute both carry, at a time when all of them are in their windows. Answers are asked for at ticks.
@@ -47,7 +47,7 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a query is to a method.
+    """Query as a method sees it.
 
     ``attributes``: per side which join attributes its rows carry; ``Rows.keys`` has their values in columns of the
     same numbers, and anything in the other columns. ``grouped``: which sides' groups count; others' are taken as 0.

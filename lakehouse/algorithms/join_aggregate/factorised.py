@@ -66,7 +66,7 @@ Block = TypeVar("Block", bound=Rowwise)
 
 @dataclass
 class _Piece(Generic[Block]):
-    """What is left of a block, and how many rows memory is held for."""
+    """Rest of a block, and the number of rows that memory is held for."""
 
     rows: Block
     times: Int64s

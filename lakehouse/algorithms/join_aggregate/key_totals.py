@@ -1,4 +1,4 @@
-"""What is known of each key and the totals of each group, as tables that the compiled loops change and this grows."""
+"""Totals by key and by group, in tables that compiled loops change and this module grows."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of some rows: first answers, what earlier answers gain, the log, and how many rows were late.
+    """Outcome of some rows: first answers, gains of earlier answers, the log, and the number of late rows.
 
     ``entered``: the rows that are held now and were not before.
     """

@@ -1,4 +1,4 @@
-"""What answers that were given before gain from rows that came late: the change alone, to be added to them.
+"""Revision of earlier answers by late rows: the change alone, to be added to them.
 
 Theorem 1 of the paper tells a join's change from the changes of its windows. Rows are only ever added, or counted from
 an earlier time on, so what is wanted is the answers with them less the answers without them; where results lie

@@ -1,4 +1,4 @@
-"""What all results come to now, per group; answers at ticks are read off it."""
+"""Current totals of all results by group; answers at ticks are read off them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the methods that let rows meet share: the rows in all windows, where a row is looked for, and ticks."""
+"""Windows of the methods that let rows meet: the rows in all of them, look-ups of a row, and ticks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows of each side came for each moment of event time: a ring of granules, the newest so many.
+"""Counts of arrived rows by side and granule of event time, in a ring of the newest granules.
 
 A window is 32 granules wide, the ring 4096: the counts reach 64 windows back on either side of now.
 """

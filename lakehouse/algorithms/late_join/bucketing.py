@@ -1,4 +1,4 @@
-"""Which rows meet in which bucket, so that every pair is found in exactly one.
+"""Assignment of rows to buckets, so that every pair is found in exactly one.
 
 Equal keys share a bucket. For a band or a distance a left row goes to the bucket of its own cell and a right row to the
 buckets of all cells in which a partner may lie: at most 3, or 9. The pair is found where its left row is.

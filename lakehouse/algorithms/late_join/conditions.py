@@ -1,4 +1,4 @@
-"""What joins: keys that are equal, numbers within a band, points within a radius; and comparisons on top.
+"""Join conditions: equal keys, numbers within a band, points within a radius; and comparisons on top.
 
 Plain values that whoever reads a query can make; ``probing.py`` makes of them what kernels read.
 """

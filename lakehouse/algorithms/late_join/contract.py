@@ -1,4 +1,4 @@
-"""What every window join promises: the shapes that go in and out, and the verbs they share.
+"""Contract of every window join: the shapes that go in and out, and the verbs they share.
 
 Two streams, left and right (R and S in the paper), are joined on ``|left.event_us - right.event_us| <= window_us``
 and a condition. Times are int64 microseconds. Rows arrive in processing order, both sides in one batch.
@@ -154,7 +154,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a batch. ``refused``: positions in the batch of rows whose clock is in the future."""
+    """Outcome of a batch. ``refused``: positions in the batch of rows whose clock is in the future."""
 
     pairs: Pairs
     log: Log
@@ -191,7 +191,7 @@ class HeldRows:
 
 @dataclass(frozen=True)
 class Clock:
-    """When a stream counts as silent, and which event times are not believed. None switches a rule off.
+    """Rules by which a stream counts as silent and event times are not believed. None switches a rule off.
 
     ``idle_us``: a side that has had no arrival for longer no longer holds back T; the other side's time is used.
     ``ahead_of_arrival_us``: a row whose event time is further ahead of its own arrival is refused.

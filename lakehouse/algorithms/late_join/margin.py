@@ -1,4 +1,4 @@
-"""How much of the allowed loss a policy may use, and how many rows it may log.
+"""Share of the allowed loss that a policy may use, and the number of rows that it may log.
 
 The rest of the loss is for what the past does not tell.
 """

@@ -1,4 +1,4 @@
-"""What sets the slack of each side: the protocol that all policies follow.
+"""Protocol of all policies, which set the slack of each side.
 
 The left side's slack is how much longer than the window its rows are kept, for late rows of the right side.
 """

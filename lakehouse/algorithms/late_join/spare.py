@@ -1,4 +1,4 @@
-"""How much slack costs nothing worth saving: as long as few rows are held, none is let go that may still be needed.
+"""Slack that costs nothing worth saving: while few rows are held, none is let go that may still be needed.
 
 What is needed is only known from the past, and of few rows the past tells little: a bucket with a row a minute cannot
 know how late one in a hundred comes. So a side keeps the slack that the latest of its known rows needed, and any slack

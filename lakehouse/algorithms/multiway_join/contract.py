@@ -1,4 +1,4 @@
-"""What a join across sites is asked and what comes of it: sites, blocks, vectors, orders, plans and their costs.
+"""Contract of a join across sites: sites, blocks, vectors, orders, plans and their costs.
 
 n streams are stored at n sites, one each, and joined on one attribute. Every interval each site may have a new block,
 whose rows travel from site to site and meet the stored windows there. A result is one row of each site, all of one
@@ -151,7 +151,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Legs:
-    """What a row costs on the ways that blocks of one site can take; of float64.
+    """Costs of a row on the ways that blocks of one site can take; of float64.
 
     ``stops`` int64: the numbers of the other sites, ascending. ``start``: from the site to each stop. ``between``:
     from one stop (line) to another (column). ``back``: from each stop to who asks, 0 where nobody does.
@@ -165,7 +165,7 @@ class Legs:
 
 @dataclass(frozen=True)
 class Trip:
-    """What an order is chosen for: rows of a block of ``site``, by entry, that must meet the windows of all stops.
+    """Rows that an order is chosen for: those of a block of ``site``, by entry, which must meet all stops' windows.
 
     ``block`` float64: rows of the block by entry. ``stored`` float64, stops x entries: rows in the windows.
     ``is_factorised``: where a key has several rows at several sites, each travels once, not each combination of them.
@@ -195,7 +195,7 @@ class Ordering(Protocol):
 
 @dataclass(frozen=True)
 class Sending:
-    """What is sent, and what it costs beside rows; a row is the unit.
+    """Bytes that are sent, and their cost beside rows; a row is the unit.
 
     ``filters``: rows that cannot join stay at home. ``is_factorised``: see ``Trip``. ``is_compact``: a filter is a bit
     for each entry that the site had sent, where that is less than the vector of what passes, and the centre remembers
@@ -245,7 +245,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the centre answers to a site that has announced a block, and what it expects.
+    """Answer of the centre to a site that has announced a block, and its expectation.
 
     ``filter``: what may leave the site, None for everything. ``order``: names of the other sites; empty if nothing
     leaves. ``sizes`` float64: rows that leave the site, then each stop; the last go to who asks. They are what will

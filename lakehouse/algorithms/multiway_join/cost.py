@@ -1,4 +1,4 @@
-"""What it costs to move blocks and messages.
+"""Costs of moving blocks and messages.
 
 An order p costs ``|dR| W[site][p1] + |dR join R_p1| W[p1][p2] + ... + |result| W[last][asker]``. Messages go between a
 block's site and the centre: of a block with v entries of which f pass, its vector v entries, its filter f entries, its

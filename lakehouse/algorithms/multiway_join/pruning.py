@@ -1,4 +1,4 @@
-"""Whether a batch is joined as it is, or its keys are counted first so that rows which nothing can join stay at home.
+"""Choice between joining a batch as it is and counting its keys first, so that rows without partners stay at home.
 
 A plain join brings all rows together, those of the windows too. Pruning keeps the windows sorted and counts keys; then
 it sends only rows that can match, and the windows stay. Which costs less is told by rows a side, new ones and those of
@@ -57,7 +57,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which way costs less, both costs, what filling the windows would cost, and what is lost by now."""
+    """Way that costs less, both costs, the cost of filling the windows, and the loss by now."""
 
     is_pruned: bool
     plain: float
@@ -67,7 +67,7 @@ class Choice:
 
     @property
     def why(self) -> str:
-        """Why it was chosen, in words."""
+        """Reason of the choice, in words."""
         costs = f"{self.pruned:.3g} s pruned, {self.plain:.3g} s plain"
         if self.is_pruned:
             return f"{costs}; filling windows {self.fill:.3g} s" if self.fill else costs

@@ -1,4 +1,4 @@
-"""Where packets lie in a pcap or pcapng stream, read in blocks of any size: no file is ever held whole.
+"""Reader of pcap and pcapng streams in blocks of any size: no file is ever held whole.
 
 Formats: the classic file of libpcap (microseconds or nanoseconds, either byte order), and pcapng (enhanced, simple
 and obsolete packet blocks, several sections and interfaces, each with its own link type and clock).
@@ -60,7 +60,7 @@ class Packets:
 
 @dataclass(frozen=True)
 class Damage:
-    """Why a stream cannot be followed to its end, with the bytes there (at most KEPT_BYTES of them)."""
+    """Fault that ends a stream early, with the bytes there (at most KEPT_BYTES of them)."""
 
     reason: str
     detail: str

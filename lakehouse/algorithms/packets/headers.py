@@ -1,4 +1,4 @@
-"""Who sent packets to whom: addresses, protocol and ports out of the headers that were captured.
+"""Addresses, protocol and ports of packets, out of the headers that were captured.
 
 Link layers: Ethernet (with VLAN tags), Linux cooked captures (SLL, SLL2), loopback, and bare IP. Above them IPv4 and
 IPv6 with extension headers; the outermost IP header counts, a tunnel is not opened. Nothing is guessed: what the
@@ -42,7 +42,7 @@ _HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION = 0, 43, 44, 51,
 
 @dataclass(frozen=True)
 class Headers:
-    """What the headers of packets say, one place of each array per packet; ABSENT where they do not say it.
+    """Headers of packets, one entry of each array per packet; ABSENT where a header lacks it.
 
     ``src_mac_at`` and ``dst_mac_at`` are offsets of six bytes in the packets' buffer; ``src_at`` and ``dst_at`` of
     four bytes where ``version`` is 4 and sixteen where it is 6; ``version`` is 0 for packets that are not IP.

@@ -1,4 +1,4 @@
-"""Which levels nest, and how far back each one reaches: whole numbers only, so that every layer can share it.
+"""Levels of a rollup: their nesting and their reach into the past, in whole numbers, so that every layer can share it.
 
 A level i of width G_i that keeps T_i holds the nodes that start at or after its horizon,
 

@@ -27,7 +27,7 @@ _Sums = list[tuple[float, float]]
 
 
 class Node(NamedTuple):
-    """What a range meets of a node: its values, how many of its rows can be inside, and the share of its time inside.
+    """Node that a range meets: its values, the number of its rows that can be inside, and the share of its time inside.
 
     ``exact``: the sum as a whole number, if the measure has digits.
     """
@@ -58,7 +58,7 @@ class Sides(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """How many rows are inside: surely so many, possibly so many, and spread evenly over the time of cut nodes."""
+    """Number of rows inside: at least, at most, and spread evenly over the time of cut nodes."""
 
     low: int
     high: int

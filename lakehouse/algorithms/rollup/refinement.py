@@ -1,4 +1,4 @@
-"""Which nodes that an end of a range cuts are replaced by those of a finer grouping, of the same level and time.
+"""Refinement of nodes that an end of a range cuts by those of a finer grouping, of the same level and time.
 
 A node of a grouping is the sum of the nodes of a grouping with more keys. Each of those has first and last times and
 extremes of its own, so what all of them allow together is never wider, and much closer where a node holds about a row

@@ -1,4 +1,4 @@
-"""How far sums of doubles can be off, and up to where they are exact: once, for every engine of the rollup.
+"""Rounding of sums of doubles: bounds of their error, and the limit of exact ones, for every engine of the rollup.
 
 ``sql/serving`` has these numbers as places of their names in braces; the trees in ``tests/oracles`` import them.
 

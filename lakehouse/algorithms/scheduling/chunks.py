@@ -50,7 +50,7 @@ class Memory:
 
 @dataclass
 class Verdicts:
-    """What a shared predicate has said of a batch so far."""
+    """Verdicts of a shared predicate on a batch so far."""
 
     is_known: Bools
     is_true: Bools

@@ -1,4 +1,4 @@
-"""What is scheduled and what a policy promises: queries as trees of operators, what was measured, plans.
+"""Contract of scheduling policies: queries as trees of operators, measurements, plans.
 
 One machine runs all operators of all registered queries, one at a time. In front of each operator tuples wait in the
 order in which they arrived.
@@ -70,7 +70,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What an interval showed. ``arrived_per_s`` is V by stream; n and S are operators x sides, float64.
+    """Measurements of an interval. ``arrived_per_s`` is V by stream; n and S are operators x sides, float64.
 
     ``handled_per_s`` is n, ``selectivity`` is S; an operator that reads one input has them at ``LEFT``. ``switch_us``:
     what it took to turn from one operator to another.
@@ -97,7 +97,7 @@ class Statistics:
 
 
 class Discipline(IntEnum):
-    """Which of the operators that have input runs next."""
+    """Rule that picks the next of the operators that have input."""
 
     # The one with the oldest tuple.
     OLDEST = 0
@@ -109,7 +109,7 @@ class Discipline(IntEnum):
 
 @dataclass(frozen=True)
 class Shedding:
-    """When a round gives way to the highest priority, so that fewer tuples wait.
+    """Rule by which a round gives way to the highest priority, so that fewer tuples wait.
 
     It does while what waits is more than ``from_us`` of work, as long as all that the first operators have passed on
     can still be done within ``budget_us`` of the oldest's arrival. An operator then keeps its turn for ``stay_us``.
@@ -124,7 +124,7 @@ class Shedding:
 
 @dataclass(frozen=True)
 class Plan:
-    """What runs where, and when. By position, but ``visits``: positions in the order of a round.
+    """Plan of operators over cores and time. By position, but ``visits``: positions in the order of a round.
 
     ``order``: the operator at each position. ``slices_us``: how long an operator may keep its turn in a round.
     """

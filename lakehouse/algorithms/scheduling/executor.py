@@ -70,7 +70,7 @@ class Result:
 
 @dataclass
 class QueryState:
-    """What became of a query so far: results and their rows, how many came later than T, delays in sum and at worst.
+    """Progress of a query: results and their rows, those later than T, delays in sum and at worst.
 
     ``error``: what stopped it, at which operator and on which batch.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Flow:
-    """What flows through each position. ``into_per_s`` is positions x sides, the others are by position.
+    """Rates through each position. ``into_per_s`` is positions x sides, the others are by position.
 
     ``handled_per_s`` and ``selectivity`` are n and S, those of a join over both sides. ``load`` is the share of the
     machine's time that the position needs; above 1 in sum, the machine falls behind.

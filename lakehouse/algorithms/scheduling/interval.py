@@ -1,4 +1,4 @@
-"""How long statistics are gathered before the next plan: tau, doubled while plans stay, halved when one changes.
+"""Interval over which statistics are gathered before the next plan: tau, doubled while plans stay, halved at a change.
 
     |---- gather ----|- plan -|---- gather ----|- plan -|
     0             0.9 tau    tau

@@ -30,7 +30,7 @@ SHARE = 0.05
 
 @dataclass(frozen=True)
 class Counts:
-    """What was counted since the interval began; the arrays are changed in place.
+    """Counts since the interval began; the arrays are changed in place.
 
     By operator and side: ``taken`` tuples in, ``passed`` tuples out, ``busy_us`` time spent, float64. By stream:
     ``arrived``. ``switched``: how often another operator's turn came, and what that took in us. ``pool``, by operator:

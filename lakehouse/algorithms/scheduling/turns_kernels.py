@@ -40,7 +40,7 @@ class Orders(NamedTuple):
 
 
 class Queues(NamedTuple):
-    """What waits where; see the module."""
+    """Queues of waiting batches; see the module."""
 
     head: Int64s
     since_us: Int64s

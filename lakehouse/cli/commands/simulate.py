@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 class DelayKind(StrEnum):
-    """How long rows take to arrive."""
+    """Distribution of the delays of rows."""
 
     NONE = "none"
     EXPONENTIAL = "exponential"

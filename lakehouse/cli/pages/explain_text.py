@@ -1,4 +1,4 @@
-"""What ``tidemark explain`` and ``tidemark queries`` say of a query of any kind: its plan, operators and state.
+"""Text of ``tidemark explain`` and ``tidemark queries`` for any kind: a query's plan, operators and state.
 
 The words of one kind are in its ``text.py``.
 """
@@ -37,7 +37,7 @@ class Table:
 
 
 class ExplainText(Protocol):
-    """What a kind's ``text.py`` says of an explained query."""
+    """Text of an explained query by its kind's ``text.py``."""
 
     HEADING: str
 

@@ -1,4 +1,4 @@
-"""How figures are written: shares, lengths of time, instants, when something ended."""
+"""Text of figures: shares, lengths of time, instants, ends."""
 
 from __future__ import annotations
 

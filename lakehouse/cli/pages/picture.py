@@ -62,7 +62,7 @@ class Picture:
 
     @property
     def columns(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
         return len(self.lines[0].buckets)
 
     @property
@@ -77,7 +77,7 @@ class Picture:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the part ``series`` of a page draws: a row per bucket, line by line."""
+        """Rows that the part ``series`` of a page draws: one per bucket, line by line."""
         rows = [vars(bucket) | {"key": line.key} for line in self.lines for bucket in line.buckets]
         return {"label": self.title, "rows": rows, "ticks": self.has_ticks}
 

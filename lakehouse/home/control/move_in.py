@@ -1,4 +1,4 @@
-"""What a home kept elsewhere before it is moved into its control store, once, by the first command that may write.
+"""State that a home kept elsewhere, moved into its control store, once, by the first command that may write.
 
     runs/<job>-<stream>.json    outcomes of jobs, as earlier versions kept them
     tokens.json                 hashes of tokens, likewise

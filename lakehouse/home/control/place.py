@@ -1,4 +1,4 @@
-"""Which database keeps the leases of a path of a home: the one that is configured, or none but the kernel's locks.
+"""Database of the leases of a path of a home: the one that is configured, or none but the kernel's locks.
 
     <home>/control.json    {"id"}: written when a database first keeps the home's leases, whose names begin with it
 
@@ -54,7 +54,7 @@ def use(root: Path, url: str | None) -> None:
 
 
 def is_shared(root: Path) -> bool:
-    """Whether a database keeps the leases of a home, as far as this process knows. Cost: a look for one file."""
+    """True if a database keeps the leases of a home, as far as this process knows. Cost: a look for one file."""
     return bool(_CHOSEN.get(root)) or (root / NAME).exists()
 
 

@@ -22,7 +22,7 @@ FILE = "control.sqlite"
 
 
 class Store(Protocol):
-    """Where rows are kept. Both ways give ``home`` to every statement, and raise ``ControlUnreachable`` alike."""
+    """Store of rows. Both ways give ``home`` to every statement, and raise ``ControlUnreachable`` alike."""
 
     def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a question."""

@@ -49,7 +49,7 @@ _ID = [("side", np.int64), ("group", np.int64)]
 
 @dataclass(frozen=True)
 class BucketAggregate:
-    """What a task must know: the query, its columns, the state, and up to when ticks were and are to be answered."""
+    """Inputs of a task: the query, its columns, the state, and the times between which ticks are to be answered."""
 
     query: AggregateQuery
     shape: Shape

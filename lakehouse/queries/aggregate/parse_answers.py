@@ -1,4 +1,4 @@
-"""What an aggregate answers: columns of GROUP BY, aggregates of SELECT, and what HAVING asks of both."""
+"""Answers of an aggregate: columns of GROUP BY, aggregates of SELECT, and what HAVING asks of both."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Call:
 
 
 class Answers:
-    """What is read of SELECT, GROUP BY and HAVING; what is wrong there is noted.
+    """SELECT, GROUP BY and HAVING as they were read; what is wrong there is noted.
 
     ``groups`` and ``measures`` are by output name, ``having`` what must all hold.
     """

@@ -1,4 +1,4 @@
-"""What is published of a join-aggregate: its answers with every revision, its alarms, its row in ``queries``.
+"""Published tables of a join-aggregate: its answers with every revision, its alarms, its row in ``queries``.
 
 Cost: the answers that came, and those that they replace; one sort of all where none are shared.
 """

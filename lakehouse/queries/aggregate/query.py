@@ -90,7 +90,7 @@ class AggregateQuery(Query):
         return tuple(sorted(set.intersection(*carried)))
 
     def definition(self) -> str:
-        """What the answers and the state depend on, as one line; texts that mean the same give the same line."""
+        """Definition that answers and state depend on, as one line; texts that mean the same give the same line."""
         sides = " JOIN ".join(
             f"{side.stream} [{format_duration(side.window_us)}] WHERE {where_text(side)}"
             f" KEYS [{', '.join(f'{number} = {column}' for number, column in side.keys)}]"
@@ -111,7 +111,7 @@ class AggregateQuery(Query):
         return whole.replace("\n", "\\n")
 
     def how(self) -> str:
-        """Which method keeps the aggregates."""
+        """Method that keeps the aggregates."""
         return f"METHOD {self.method}"
 
     def columns_of(self, side: int) -> set[str]:

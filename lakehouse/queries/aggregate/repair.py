@@ -1,4 +1,4 @@
-"""What logged rows still add to answers at ticks that were behind the slack when they came, found in raw.
+"""Repair of answers by logged rows, at ticks that were behind the slack when they came, found in raw.
 
 Of raw it reads the rows that the repaired batches and the ones before had taken, in the buckets and around the times of
 logged rows. From when each has counted follows from the log, so nothing is compared with the answers that are there.
@@ -71,7 +71,7 @@ class Repair(QueryRepair[AggregateRun]):
 
 @dataclass(frozen=True)
 class BucketRepair:
-    """What a task must know to repair one bucket. Its metrics count as rows the logged ones that it has seen."""
+    """Inputs of a task that repairs one bucket. Its metrics count as rows the logged ones that it has seen."""
 
     query: AggregateQuery
     shape: Shape

@@ -60,7 +60,7 @@ class Ticks:
 
 @dataclass(frozen=True)
 class Revision:
-    """What the parts of a batch or repair come to. ``how`` and ``number`` say which one it is.
+    """Revision by the parts of a batch or repair. ``how`` and ``number`` say which one it is.
 
     ``parts``: their files, which have the columns ``stored``.
     """

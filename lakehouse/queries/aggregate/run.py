@@ -50,7 +50,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
 
     @cached_property
     def shape(self) -> Shape:
-        """What the query is to a method."""
+        """Shape of the query for a method."""
         return shape_of(self.query)
 
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, int]:
@@ -73,7 +73,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
 
     @property
     def cut(self) -> Wanted:
-        """How many buckets a batch that is written down now is cut into: one where no column is common to all sides."""
+        """Number of buckets of a batch that is written down now: one where no column is common to all sides."""
         return self.wanted if self.query.bucketed_by else ONE
 
     def answer(
@@ -168,7 +168,7 @@ def ticks_of(metrics: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Answered:
-    """How many ticks and groups were answered for the first time, and again."""
+    """Number of ticks and groups that were answered for the first time, and again."""
 
     new: int
     revised: int

@@ -1,4 +1,4 @@
-"""What ``tidemark queries`` and ``tidemark explain`` print about a join-aggregate."""
+"""Text of a join-aggregate for ``tidemark queries`` and ``tidemark explain``."""
 
 from __future__ import annotations
 

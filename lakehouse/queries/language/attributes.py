@@ -1,4 +1,4 @@
-"""What joins many streams: equalities of columns, as join attributes. All else filters one stream."""
+"""Join attributes of many streams: equalities of columns. All else filters one stream."""
 
 from __future__ import annotations
 

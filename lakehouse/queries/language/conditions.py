@@ -1,4 +1,4 @@
-"""What joins, out of ON and WHERE: filters of one side, keys, and numbers that are compared, near or in reach.
+"""Join conditions of ON and WHERE: filters of one side, keys, and numbers that are compared, near or in reach.
 
 Every conjunct reads one side and filters it, or both and joins them. What means the same is brought into one form
 and order, whichever way it was written, so that the state kept for a query fits it after a rewording.

@@ -117,7 +117,7 @@ def _as_written(node: exp.Expr) -> str:
 
 
 class Columns(Protocol):
-    """What can be read of a row."""
+    """Columns that can be read of a row."""
 
     faults: Faults
 

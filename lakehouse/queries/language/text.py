@@ -79,7 +79,7 @@ _QUOTES = re.compile(r"""--[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|
 
 @dataclass(frozen=True)
 class Grammar:
-    """How one kind of query is known, and its clauses.
+    """Grammar of one kind of query: the words that it is known by, and its clauses.
 
     ``title``: the kind, in words. ``known_by``: the form of its SELECT (``tree.form_of``), or a clause that no other
     kind has. ``clauses``: how each is read; kinds that share one read it alike. ``unfit``: what is expected instead of
@@ -95,7 +95,7 @@ class Grammar:
 
 @dataclass
 class Clauses:
-    """What the clauses say.
+    """Clauses of a text.
 
     ``places``: by clause where it stands, for those that are there; ``end``: where the text ends. Durations are in
     ``spans``, the period of RECALL under OVER; ``columns`` are those that a clause names.

@@ -51,7 +51,7 @@ class QueryError(ValueError):
 
 
 class Faults:
-    """What is wrong with one text, collected by offset."""
+    """Faults of one text, collected by offset."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -90,7 +90,7 @@ class Equated:
 
 
 class Names:
-    """What the names of one query mean; a name that means nothing, or two things, is noted as a fault.
+    """Names of one query and their meanings; a name that means nothing, or two things, is noted as a fault.
 
     A name that several sides have means one thing all the same where those columns are ``equated``.
     """

@@ -37,7 +37,7 @@ Transfer = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Block:
-    """What becomes of one side's new rows.
+    """Plan for one side's new rows.
 
     ``rows``: how many there are; ``held``: rows in the side's window with them. ``visits``: the sides that they meet,
     in order; ``shares``: which share of each one's window they can meet.
@@ -57,7 +57,7 @@ class Block:
 
     @property
     def leaving(self) -> int:
-        """How many rows are to leave the site."""
+        """Number of rows that are to leave the site."""
         return self.plan.filter.rows if self.plan.filter and self.visits else 0
 
 
@@ -87,7 +87,7 @@ class Planner:
 
     @property
     def knows_windows(self) -> bool:
-        """Whether the rows of the windows are counted: not if the batch before was joined without counting."""
+        """True if the rows of the windows are counted: not if the batch before was joined without counting."""
         return self._knows_windows
 
     def remember(self, counts: pa.Table, at_us: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Which way a batch is joined: what is known of its rows without reading them, and what the method makes of that.
+"""Choice of the way that a batch is joined, by what is known of its rows without reading them.
 
 The ledger tells how many rows ingest accepted and how old the oldest is; the metrics of the batch before tell which
 share of them WHERE let through, how many rows the windows have, which share could match, and what was lost by joining
@@ -28,7 +28,7 @@ _NOTHING: Mapping[str, Any] = dict.fromkeys(_COLUMNS)
 
 @dataclass(frozen=True)
 class Before:
-    """What the batch before left to know: of the batch as a whole, and of each side."""
+    """Figures that the batch before left: of the batch as a whole, and of each side."""
 
     whole: Mapping[str, Any]
     sides: Sequence[Mapping[str, Any]]

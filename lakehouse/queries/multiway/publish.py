@@ -1,4 +1,4 @@
-"""What is published of a join of three streams or more: its results, and its row in ``queries``."""
+"""Published tables of a join of three streams or more: its results, and its row in ``queries``."""
 
 from __future__ import annotations
 

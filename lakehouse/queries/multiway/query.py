@@ -50,7 +50,7 @@ class MultiwayQuery(Query):
     ahead_us: int | None
 
     def definition(self) -> str:
-        """What the results and the state depend on, as one line; texts that mean the same give the same line."""
+        """Definition that results and state depend on, as one line; texts that mean the same give the same line."""
         sides = " JOIN ".join(
             f"{side.stream} [{format_duration(side.window_us)}] WHERE {where_text(side)}"
             f" KEYS [{', '.join(side.keys)}]"

@@ -1,4 +1,4 @@
-"""What the online join missed, looked for in raw: each result once, and none that was found online.
+"""Repair of a multiway join: results that the online join missed, found in raw, each once.
 
 A result is found online by the newest batch N that has a row of it, unless a row of an earlier batch had left its
 window by then: was older than N's horizon less that window. Then all its rows of batch N are logged, as each is at most

@@ -85,7 +85,7 @@ class MultiwayRun(QueryRun[MultiwayQuery]):
 
     @property
     def keeps_windows(self) -> bool:
-        """Whether rows are kept in windows whichever way a batch is joined.
+        """True if rows are kept in windows whichever way a batch is joined.
 
         They are where raw forgets rows, and where a predicate of the operator's own would be asked again of each row.
         """

@@ -1,4 +1,4 @@
-"""Where streams are, and what moving a row from one site to another costs, as ``[sites]`` declares it.
+"""Sites of streams, and costs of moving a row between them, as ``[sites]`` declares them.
 
     [sites]
     berlin = { oslo = 18, rome = 25 }     from berlin to oslo 18, and back where oslo says nothing else

@@ -1,4 +1,4 @@
-"""What ``tidemark queries`` and ``tidemark explain`` print about a join of three streams or more."""
+"""Text of a join of three streams or more for ``tidemark queries`` and ``tidemark explain``."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ Since = Sequence[int | None]
 
 @dataclass(frozen=True)
 class Appending:
-    """How tasks append rows to windows.
+    """Appends of rows to windows by tasks.
 
     ``batch``: its number. ``horizon_us``: rows before it are late; ``next_us``: the same for the next batch.
     ``slots``: how many there are; ``time_us``: the stream time before the batch.

@@ -32,7 +32,7 @@ Missed = tuple[int, "Int64s"]
 
 @dataclass(frozen=True)
 class BucketJoin:
-    """What a task must know: the query, the columns of its answer, the state, and each side's newest time elsewhere.
+    """Inputs of a task: the query, the columns of its answer, the state, and each side's newest time elsewhere.
 
     ``missed``: by bucket, up to which stream time repairs have come, and the missed pairs that they found.
     """

@@ -1,4 +1,4 @@
-"""How complete a query has been: recall of every period, its worst misses, and how long repaired pairs had to wait.
+"""Completeness of a query: recall of every period, its worst misses, and the waits of repaired pairs.
 
 Counted by DuckDB from the pairs of finished batches and repairs and from the log of rows whose repair is still to come.
 A period is *open* as long as such a row may still bring it pairs: its recall can only fall. Cost: one pass over the
@@ -33,7 +33,7 @@ WORST = 5
 
 @dataclass(frozen=True)
 class Completeness:
-    """What pairs and log of a query say; what is not finished is left out, so that all figures are of one moment.
+    """Completeness by pairs and log of a query; what is not finished is left out, so all figures are of one moment.
 
     ``cut_since``: from which batch on rows are cut into the buckets that they are in now.
     """
@@ -56,7 +56,7 @@ class Completeness:
 
     @cached_property
     def is_open(self) -> Bools:
-        """Which of the periods may still get pairs from a row that is logged."""
+        """Periods that may still get pairs from a row that is logged."""
         is_open: Bools = self._waiting.inside(self.periods.start_us, self.query.period_us) > 0
         return is_open
 

@@ -1,4 +1,4 @@
-"""What a bucket of a window join holds: the kernel, and what pairs show of its rows. No JVM.
+"""Rows held by a bucket of a window join: the kernel, and the columns that pairs show. No JVM.
 
 A segment has rows of one side that entered with one batch and are near in time:
 

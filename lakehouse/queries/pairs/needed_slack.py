@@ -1,4 +1,4 @@
-"""What repairs tell a join of the pairs that it has missed: its next choice of slack knows instead of estimating.
+"""Slack needed by pairs that repairs found: the next choice of slack knows it instead of estimating.
 
 Each repair writes down how much slack its pairs would have needed. A batch is told of all finished repairs up to the
 one that its manifest names, unless the batch before was: a batch that is made again is told the same.

@@ -1,4 +1,4 @@
-"""What is published of a join of pairs: its pairs, how complete it is by step and by period, its row in ``queries``.
+"""Published tables of a join of pairs: its pairs, its completeness by step and period, its row in ``queries``.
 
 Cost: the pairs that came, and the rows that wait for a repair; one sort of all pairs where none are shared.
 """
@@ -60,7 +60,7 @@ class PairsSnapshot(RowsSnapshot):
 
     @property
     def basis(self) -> str:
-        """What its published rows depend on."""
+        """Basis of its published rows."""
         return f"{self.definition} {self.step_us} {self.period_us}"
 
     def take(self, store: RowStore) -> None:

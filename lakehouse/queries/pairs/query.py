@@ -66,7 +66,7 @@ class PairsQuery(Query):
     is_policy_asked: bool = True
 
     def definition(self) -> str:
-        """What the results and the state depend on, as one line; texts that mean the same give the same line."""
+        """Definition that results and state depend on, as one line; texts that mean the same give the same line."""
         left, right = self.sides
         streams = " JOIN ".join(f"{side.stream} WHERE {where_text(side)}" for side in self.sides)
         keys = ", ".join(f"{one} = {two}" for one, two in zip(left.keys, right.keys, strict=True))
@@ -85,7 +85,7 @@ class PairsQuery(Query):
         return whole.replace("\n", "\\n")
 
     def how(self) -> str:
-        """How slack is chosen."""
+        """Policy that chooses slack."""
         by = "" if self.sources is None else f" BY [{' | '.join(map(', '.join, self.sources))}]"
         # Left out where it is the default: queries of versions that had no spare go on.
         spare = "" if self.spare_rows == SPARE_ROWS else f" SPARE {self.spare_rows}"
@@ -99,7 +99,7 @@ class PairsQuery(Query):
 
     @property
     def is_divided(self) -> bool:
-        """Whether rows are divided into buckets.
+        """True if rows are divided into buckets.
 
         They are not where a watched source could send rows to several: in each it would look silent while it sends to
         another.

@@ -1,4 +1,4 @@
-"""What the online join missed, looked for in raw: each pair once, and none that was found online.
+"""Repair of a join: pairs that the online join missed, found in raw, each once.
 
 Of raw it reads only the times around logged rows. Which of two rows was taken in first follows from the manifests of
 the query's batches and the order inside a batch, so nothing is compared with the pairs that are there.
@@ -99,7 +99,7 @@ class Repair(QueryRepair[PairsRun]):
 
 @dataclass(frozen=True)
 class BucketRepair:
-    """What a task must know to repair one bucket.
+    """Inputs of a task that repairs one bucket.
 
     Answers pairs, how many of them needed which slack, and a row for each logged row looked at, by ``kind``.
     """

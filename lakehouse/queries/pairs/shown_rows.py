@@ -1,4 +1,4 @@
-"""What pairs show of the rows that a bucket holds, by the kernel's numbers. No JVM.
+"""Columns that pairs show of the rows that a bucket holds, by the kernel's numbers. No JVM.
 
 Rows are in blocks, in order of their number; the rows of a batch are a block, or the end of one that is small. A block
 is dropped when none of its rows is held any more, so a batch costs its own rows and a look at each block.

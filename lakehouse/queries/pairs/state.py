@@ -48,7 +48,7 @@ class PairsState(QueryState):
 
     @cached_property
     def completeness(self) -> Completeness:
-        """How complete the query has been; it reads all pairs, so it is made when it is asked for."""
+        """Completeness of the query; it reads all pairs, so it is made when it is asked for."""
         from lakehouse.queries.pairs.completeness import Completeness
 
         return Completeness(self.layout, self.query, self.metrics, self.scale.since if self.scale else 1)

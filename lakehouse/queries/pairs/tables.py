@@ -53,7 +53,7 @@ class PairsTables(QueryTables):
 
     @property
     def is_once(self) -> bool:
-        """Whether each row is taken in once; bands and distances use a row in several buckets."""
+        """True if each row is taken in once; bands and distances use a row in several buckets."""
         return isinstance(self.query.condition, Equality)
 
     def own_frames(self) -> Sequence[Frame]:

@@ -1,4 +1,4 @@
-"""What ``tidemark queries`` and ``tidemark explain`` print about a join of pairs."""
+"""Text of a join of pairs for ``tidemark queries`` and ``tidemark explain``."""
 
 from __future__ import annotations
 

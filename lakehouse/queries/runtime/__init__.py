@@ -1,4 +1,4 @@
-"""What every kind of query shares while it runs: batches, repairs, sources of rows, state, publishing, checks.
+"""Runtime of every kind of query: batches, repairs, sources of rows, state, publishing, checks.
 
 ``source.py`` says which rows a batch reads, ``by_bucket.py`` runs its buckets in the engine's tasks, ``logged.py`` is
 what a repair adds to that. ``arrow_sql.py`` evaluates conditions and columns on Arrow batches.

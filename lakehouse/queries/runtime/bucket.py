@@ -169,7 +169,7 @@ _LOCK = Lock()
 
 @dataclass(frozen=True)
 class StateBefore:
-    """Where the tasks of a batch find the state that earlier batches left.
+    """State that earlier batches left for the tasks of a batch.
 
     ``states`` names the table; ``attempt`` is drawn when the batch runs. ``scales``: the number of buckets of this
     batch and of those before it; state written under another scale than this one is not read again.

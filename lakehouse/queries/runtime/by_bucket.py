@@ -61,7 +61,7 @@ class Output(Written):
 
 @dataclass(frozen=True)
 class Answered:
-    """What buckets have answered: entries by output, metrics by bucket, and rows by kind."""
+    """Answers of buckets: entries by output, metrics by bucket, and rows by kind."""
 
     entries: Sequence[pa.Table]
     metrics: Sequence[dict[str, Any]]
@@ -154,7 +154,7 @@ def _by_bucket(rows: pa.Table, buckets: Sequence[int]) -> Iterator[pa.Table]:
 
 
 class _Answers:
-    """What the buckets of a place have answered, in the parts that are written of it."""
+    """Answers of the buckets of a task, in the parts that are written of them."""
 
     def __init__(self, outputs: Sequence[Output], metrics: Sequence[str]) -> None:
         self._outputs, self._metrics = outputs, metrics

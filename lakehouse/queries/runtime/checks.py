@@ -83,7 +83,7 @@ class QueryTables:
 
     @property
     def is_once(self) -> bool:
-        """Whether it processes each row once."""
+        """True if it processes each row once."""
         return True
 
     @property

@@ -1,4 +1,4 @@
-"""Why a query is stopped: the error that one of its operators raised, and in which batch, until that batch is finished.
+"""Failure that stops a query: the error of one of its operators, and its batch, until that batch is finished.
 
 batch_manifests/<query>/stopped     one JSON object; it is deleted when the batch has run again with success
 """

@@ -1,4 +1,4 @@
-"""How far a query has come: ticks are answered, and windows kept, up to the time that all streams have passed.
+"""Progress of a query: ticks are answered, and windows kept, up to the time that all streams have passed.
 
 A stream that is further behind than IDLE no longer holds that time back. The time follows from the manifest of a
 batch and the ledgers, so a batch that runs again reaches the same time.

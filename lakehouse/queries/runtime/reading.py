@@ -44,7 +44,7 @@ ITEMS = pa.schema(
 
 
 class TaskRows(Protocol):
-    """What a task makes of some files."""
+    """Rows that a task makes of some files."""
 
     @property
     def schema(self) -> pa.Schema:

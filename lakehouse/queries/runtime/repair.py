@@ -95,7 +95,7 @@ class QueryRepair(ABC, Generic[R]):
     @property
     @abstractmethod
     def reach_us(self) -> int:
-        """How much older than a logged row its partners may be."""
+        """Time by which partners of a logged row may be older."""
 
     @cached_property
     def time_us(self) -> int | None:

@@ -1,4 +1,4 @@
-"""What kinds share to take a snapshot of a query and write it, read from the logs of its tables.
+"""Snapshots of queries of all kinds, read from the logs of their tables, and their writing.
 
 The published metrics are sums over finished batches and repairs, and the times that they reached. They are in the
 query's row of a version, and the next version adds what has finished since.

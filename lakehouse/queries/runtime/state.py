@@ -70,7 +70,7 @@ class QueryState(ABC):
 
     @cached_property
     def metrics(self) -> BatchMetrics:
-        """What is finished: batches and repairs."""
+        """Metrics of finished batches and repairs."""
         return read_batch_metrics(
             self.layout,
             self.query.name,
@@ -79,12 +79,12 @@ class QueryState(ABC):
 
     @property
     def meant(self) -> str | None:
-        """What the tables were made for, for people, if that is not what the query means now."""
+        """Meaning that the tables were made for, for people, if the query means something else now."""
         return None if self._changed is None else self._changed[0]
 
     @property
     def means(self) -> str:
-        """What the query means now, for people."""
+        """Present meaning of the query, for people."""
         return written_as(self.query) if self._changed is None else self._changed[1]
 
     @cached_property
@@ -94,7 +94,7 @@ class QueryState(ABC):
 
     @cached_property
     def waiting(self) -> dict[str, int]:
-        """How many ingest batches of each stream no finished batch of the query has read."""
+        """Number of ingest batches of each stream that no finished batch of the query has read."""
         waiting: dict[str, int] = {}
         for stream, (_, through) in zip(self.query.streams, self._taken(), strict=True):
             waiting[stream] = len(read_ledger(self.layout, stream, through))
@@ -102,7 +102,7 @@ class QueryState(ABC):
 
     @cached_property
     def stopped(self) -> Failure | None:
-        """Why the query is stopped, None if it is not."""
+        """Reason why the query is stopped, None if it is not."""
         return read_failure(self.layout, self.query.name)
 
     @cached_property

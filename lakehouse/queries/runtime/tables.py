@@ -1,4 +1,4 @@
-"""What the tables of all kinds of query share: columns that the query shows, creation, and old states."""
+"""Tables of all kinds of query: columns that the query shows, creation, and old states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published of a selection: its rows, and its row in ``queries``."""
+"""Published tables of a selection: its rows, and its row in ``queries``."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class SelectionQuery(Query):
         return tuple(sorted(columns | {each.column for each in self.outputs}))
 
     def definition(self) -> str:
-        """What the rows depend on, as one line; texts that mean the same give the same line.
+        """Definition that the rows depend on, as one line; texts that mean the same give the same line.
 
         What a predicate's file says is no part of it: a mended one goes on where the old one stopped.
         """

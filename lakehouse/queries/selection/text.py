@@ -1,4 +1,4 @@
-"""What ``tidemark queries`` and ``tidemark explain`` print about a selection."""
+"""Text of a selection for ``tidemark queries`` and ``tidemark explain``."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Missing:
-    """How many of the rows have no value; both are estimates unless ``is_exact``."""
+    """Number of rows without a value; both are estimates unless ``is_exact``."""
 
     rows: int
     missing: int

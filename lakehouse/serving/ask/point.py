@@ -80,7 +80,7 @@ class Read(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What a question reads of a level: the children of one node, or the nodes of the coarsest level."""
+    """Part of a level that a question reads: the children of one node, or the nodes of the coarsest level."""
 
     slot: int
     parent_us: int

@@ -145,7 +145,7 @@ def _raw_connection() -> duckdb.DuckDBPyConnection:
 
 @dataclass(frozen=True)
 class _StoredMeasure:
-    """How the measure is stored: its digits, whether it is a counter, and the keys that identify a meter."""
+    """Storage of a measure: its digits, whether it is a counter, and the keys that identify a meter."""
 
     decimals: int | None
     is_counter: bool

@@ -1,4 +1,4 @@
-"""How long the repaired pairs of a join waited, over event time. Cost: one pass over the pairs' times."""
+"""Waits of the repaired pairs of a join, over event time. Cost: one pass over the pairs' times."""
 
 from __future__ import annotations
 

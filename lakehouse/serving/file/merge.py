@@ -35,7 +35,7 @@ _SORTED_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True)
 class Size:
-    """How many nodes a segment stores, and about how many of them are kept."""
+    """Number of nodes that a segment stores, and about how many of them are kept."""
 
     segment: str
     stored: int
@@ -55,12 +55,12 @@ class Stored:
 
     @property
     def has_own(self) -> bool:
-        """Whether the version's own tables hold nodes."""
+        """True if the version's own tables hold nodes."""
         return self.newest == "segment"
 
     @property
     def is_shared(self) -> bool:
-        """Whether several tables hold nodes, so that a newer table may replace nodes of an older one."""
+        """True if several tables hold nodes, so that a newer table may replace nodes of an older one."""
         return len(self.segments) + self.has_own > 1
 
 

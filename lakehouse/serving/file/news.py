@@ -1,4 +1,4 @@
-"""What a publish has to do: which nodes are new since the current version, and whether all are to be written anew.
+"""Work of a publish: the nodes that are new since the current version, or all of them.
 
 New nodes are appends to the rollup table, each marked with its stream and last batch, as Delta records its writers.
 Other commits fold or move existing nodes, or are corrections, which the caller knows of.

@@ -49,7 +49,7 @@ class Numbered:
 
     @property
     def is_shared(self) -> bool:
-        """Whether the nodes of the version before stay."""
+        """True if the nodes of the version before stay."""
         return self.stream.changed is not None
 
 

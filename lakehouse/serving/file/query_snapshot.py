@@ -1,4 +1,4 @@
-"""What a publisher knows of a registered query, whatever its kind; each kind writes its own tables.
+"""Snapshot of a registered query for a publisher, whatever its kind; each kind writes its own tables.
 
 Snapshots are plain values, so the fingerprint of a version is known before anything is written.
 """
@@ -83,7 +83,7 @@ class QuerySnapshot(ABC):
 
     @property
     def basis(self) -> str:
-        """What its published rows depend on: versions share them while it stays the same."""
+        """Basis of its published rows: versions share them while it stays the same."""
         return self.definition
 
     @abstractmethod

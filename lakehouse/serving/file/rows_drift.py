@@ -1,4 +1,4 @@
-"""Whether the rows that versions share equal the stored ones: two versions of the same batches are compared."""
+"""Drift between rows that versions share and the stored ones: two versions of the same batches are compared."""
 
 from __future__ import annotations
 

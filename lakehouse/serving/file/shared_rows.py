@@ -44,7 +44,7 @@ class SharedRows:
 
     @property
     def is_revised(self) -> bool:
-        """Whether newer rows replace older ones."""
+        """True if newer rows replace older ones."""
         return bool(self.key) and not self.sums
 
     @property
@@ -101,7 +101,7 @@ class RowsBefore:
     log_version: int | None
 
     def is_followed_by(self, table: SharedRows, basis: str) -> bool:
-        """Whether a version may share these rows and add the new ones."""
+        """True if a version may share these rows and add the new ones."""
         goes_on = table.batches >= self.batches and table.repairs >= self.repairs
         is_kept = self.from_us is None or (table.from_us is not None and table.from_us >= self.from_us)
         return self.basis == basis and self.log_version is not None and goes_on and is_kept

@@ -1,4 +1,4 @@
-"""What a publisher knows of each stream, as plain values, whichever engine read them; and what a version depends on."""
+"""Snapshots of streams for a publisher, as plain values, and the basis of a version."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PublishedMeasure:
 
     @property
     def is_exact(self) -> bool:
-        """Whether its sums are exact."""
+        """True if its sums are exact."""
         return self.decimals is not None
 
     @property

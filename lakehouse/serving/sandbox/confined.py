@@ -1,4 +1,4 @@
-"""What the kernel keeps a process from for the rest of its life, by Landlock, which Linux has since 5.13.
+"""Confinement of a process for the rest of its life by Landlock, which Linux has since 5.13.
 
 A confined process reads below the folders it was given and nowhere else. It writes, makes, cuts and deletes no file,
 and starts no program; where the kernel is new enough it opens no TCP connection and signals nobody either. What

@@ -1,4 +1,4 @@
-"""Which statement of other people is let through: one that only reads what is published.
+"""Guard of other people's statements: it lets through those that only read what is published.
 
 DuckDB's own parser is asked what the text is; what cannot be told as one SELECT (PRAGMA, SET, COPY, ATTACH, two
 statements) is refused there. Of DuckDB's functions those in ``allowed_functions.txt`` may be called, and the macros of
@@ -81,7 +81,7 @@ def _macros(connection: duckdb.DuckDBPyConnection) -> set[str]:
 
 
 def _is_allowed(relation: dict[str, Any]) -> bool:
-    """Whether a relation is one of the version, or a view of DuckDB's that says what the version holds."""
+    """True if a relation is one of the version, or a view of DuckDB's that says what the version holds."""
     name, schema = str(relation["table_name"]).lower(), str(relation.get("schema_name") or "").lower()
     return schema != "pg_catalog" and (name in ALLOWED_VIEWS or not name.startswith(_OF_DUCKDB))
 

@@ -1,4 +1,4 @@
-"""What a statement or question may take, where nothing else is said."""
+"""Default limits of a statement or question."""
 
 from __future__ import annotations
 

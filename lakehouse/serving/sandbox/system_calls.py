@@ -1,4 +1,4 @@
-"""What a process may not ask of the kernel for the rest of its life, by a filter of its system calls (seccomp).
+"""Filter of a process's system calls for the rest of its life (seccomp).
 
 A filtered process starts no program and no other process, opens no socket of any kind, opens no file for writing,
 changes none, nor its mode, owner, times or locks, and reaches no other process. Landlock (confined.py) says which

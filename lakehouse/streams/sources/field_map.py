@@ -15,7 +15,7 @@ EVENT, ARRIVAL, PLUS = "_event", "_arrival", "_plus"
 
 @dataclass(frozen=True)
 class FieldMap:
-    """Which text of a record each wanted field is."""
+    """Map of wanted fields to texts of a record."""
 
     fields: dict[str, Column]
     kind: str

@@ -1,4 +1,4 @@
-"""Which files a source names, how they are cut into batches, and what the first lines of each say of its columns."""
+"""Files of a source, their division into batches, and the columns by the first lines of each."""
 
 from __future__ import annotations
 

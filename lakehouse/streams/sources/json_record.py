@@ -103,7 +103,7 @@ class JsonPaths:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of the record is read."""
+        """True if nothing of the record is read."""
         return not (self.of_record or self.of_items or self.listed)
 
     def rows(self, record: dict[str, Any]) -> list[Texts | Rejected]:

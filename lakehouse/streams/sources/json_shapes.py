@@ -87,7 +87,7 @@ def texts_between(letters: Letters, starts: Places, ends: Places, each: int = 1)
 
 @dataclass
 class _Shape:
-    """What tells the records of a shape, and before which of their marks the values are that are read."""
+    """Shape of records: what tells them, and the marks before which their wanted values stand."""
 
     wanted: frozenset[Parts]
     empty: Parts

@@ -1,4 +1,4 @@
-"""What a Kafka broker has: partitions, offsets and messages, asked with Kafka's own client in Spark's JVM."""
+"""Partitions, offsets and messages of a Kafka broker, asked with Kafka's own client in Spark's JVM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMED = 10
 
 @dataclass(frozen=True)
 class Held:
-    """What a broker has of a partition: offsets from ``first`` up to ``end``, the first that is not committed yet."""
+    """Offsets of a partition on a broker: from ``first`` up to ``end``, the first that is not committed yet."""
 
     first: int
     end: int

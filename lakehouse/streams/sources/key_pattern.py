@@ -1,4 +1,4 @@
-"""Which keys of an object store a path names: patterns mean what they mean for files.
+"""Keys of an object store that a path names: patterns mean what they mean for files.
 
 ``*``, ``?`` and ``[...]`` stay inside one part of a key between slashes and pass over names that begin with a dot,
 ``**`` takes any number of parts. Without a pattern it is the key itself, and all below it.
@@ -31,7 +31,7 @@ def _part(text: str) -> Part:
 
 
 def _matches(names: Sequence[str], parts: Sequence[Part]) -> bool:
-    """Whether parts take all names, by the parts before each place that could have taken what is before it."""
+    """True if parts take all names, by the parts before each place that could have taken what is before it."""
     reached = {0}
     for part in parts:
         if part is _ANY:

@@ -40,7 +40,7 @@ class ManifestOlder(RuntimeError):
 
 
 class Seen(NamedTuple):
-    """What is known of a landed file before it is read: its bytes, and when it was written."""
+    """Properties of a landed file before it is read: its bytes, and the time when it was written."""
 
     size: int
     mtime_ns: int
@@ -104,12 +104,12 @@ class OffsetRange:
 
     @property
     def place(self) -> Partition:
-        """Which partition it is of."""
+        """Partition that it is of."""
         return self.topic, self.partition
 
     @property
     def count(self) -> int:
-        """How many offsets it holds; there may be fewer messages: markers of transactions take offsets too."""
+        """Number of offsets that it holds; there may be fewer messages: markers of transactions take offsets too."""
         return self.end - self.start
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What one ingest batch reads: new files, messages of topics, or records taken back out of quarantine.
+    """Manifest of one ingest batch: new files, messages of topics, or records taken back out of quarantine.
 
     Of kind ``lost``, ``split`` and ``set_aside`` it reads nothing. The ranges of the first are messages that are gone;
     a split one is in two batches behind it; files and ranges that are set aside failed with an ``error``. What

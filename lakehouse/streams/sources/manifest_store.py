@@ -1,4 +1,4 @@
-"""Which files or messages make up which ingest batch, fixed for good by manifests.
+"""Manifests, which fix for good the files or messages of each ingest batch.
 
 A manifest is written once, atomically, before its batch is read; a batch replayed after a crash therefore reads
 the same files, however many have landed since. Numbers run 1, 2, 3, ...; they are the batch numbers in every table.
@@ -292,7 +292,7 @@ class ManifestStore:
         return [sentence(*each, state) for each, state in zip(touched, states, strict=True) if state != SAME]
 
     def _changes(self, files: tuple[LandedFile, ...]) -> tuple[str, ...]:
-        """What columns the files gained, lost or retyped, each against the file before it."""
+        """Columns that the files gained, lost or retyped, each against the file before it."""
         changes: list[str] = []
         before, seen = self.folded.columns()
         earlier = [file.columns for file in self._files.values() if file.columns]
@@ -337,7 +337,7 @@ def _holds_some(manifest: Manifest) -> bool:
 
 
 def _holds(manifest: Manifest, found: Manifest) -> bool:
-    """Whether a manifest holds the file or the message that was set aside."""
+    """True if a manifest holds the file or the message that was set aside."""
     paths = {file.path for file in found.files}
     if any(file.path in paths for file in manifest.files):
         return True

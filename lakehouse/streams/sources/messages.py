@@ -87,7 +87,7 @@ class TooMany(RuntimeError):
 
 
 def is_of_time(error: Exception) -> bool:
-    """Whether Spark's reader ended at a message whose milliseconds are beyond 64 bits of microseconds."""
+    """True if Spark's reader ended at a message whose milliseconds are beyond 64 bits of microseconds."""
     return "ArithmeticException: long overflow" in str(error)
 
 

@@ -1,4 +1,4 @@
-"""What nfdump writes as CSV: one name per field over its versions, and where its records end (no pyspark).
+"""CSV of nfdump: one name per field over its versions, and the end of its records (no pyspark).
 
 nfdump 1.6 and early 1.7 write short names and no milliseconds, from 1.7.5 on long names, `csv-fast` numbers. All of
 them end with a summary, which is no record.

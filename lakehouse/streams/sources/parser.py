@@ -62,7 +62,7 @@ def parse(
 
 @dataclass(frozen=True)
 class Parser:
-    """What reads the records of a stream; tasks get it whole, as what it needs may be on the driver only.
+    """Parser of a stream's records; tasks get it whole, as what it needs may be on the driver only.
 
     ``keeps_records``: accepted rows have the bytes of their record, too, as conflicts among them are quarantined.
     """
@@ -120,7 +120,7 @@ class Parser:
 
     @cached_property
     def is_local(self) -> bool:
-        """Whether event times without an offset are read by the clocks of a zone that may change them."""
+        """True if event times without an offset are read by the clocks of a zone that may change them."""
         return self.stream.event_time.unit == "iso" and self.stream.event_time.timezone != "UTC"
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a source shows now, cheaply: the same as before means that nothing has come."""
+"""Cheap probe of a source: the same as before means that nothing has come."""
 
 from __future__ import annotations
 

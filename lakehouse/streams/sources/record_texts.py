@@ -31,7 +31,7 @@ _NO_MESSAGE = "malformed: expected a message as the bridge writes it"
 
 @dataclass(frozen=True)
 class RecordTexts:
-    """How the records of a stream are taken apart; ``schemas``: of Avro, by number."""
+    """Texts of a stream's records; ``schemas``: of Avro, by number."""
 
     stream: Stream
     layouts: tuple[Layout, ...]

@@ -30,7 +30,7 @@ from lakehouse.streams.sources.verdicts import (
 
 @dataclass(frozen=True)
 class RowValues:
-    """What types and judges the rows of a stream."""
+    """Typing and judging of the rows of a stream."""
 
     stream: Stream
 

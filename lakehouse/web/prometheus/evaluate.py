@@ -35,7 +35,7 @@ class Samples:
 
 @dataclass
 class Found:
-    """What was found: series, and what a reader must know of them."""
+    """Series, and what a reader must know of them."""
 
     series: list[Samples]
     warnings: list[str]
@@ -92,7 +92,7 @@ class _Row:
 
 @dataclass
 class _Tally:
-    """What warnings say of all samples."""
+    """Tally of all samples, for warnings."""
 
     samples: int = 0
     open: int = 0

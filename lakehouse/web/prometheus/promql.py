@@ -45,7 +45,7 @@ _ARITHMETIC: dict[str, Callable[[float, float], float]] = {
 
 
 class PromqlRefused(ValueError):
-    """What cannot be answered; ``is_syntax`` where the text is no PromQL at all."""
+    """Refusal of a query; ``is_syntax`` where the text is no PromQL at all."""
 
     def __init__(self, message: str, is_syntax: bool = False) -> None:
         super().__init__(message)

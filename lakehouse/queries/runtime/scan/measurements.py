@@ -1,4 +1,4 @@
-"""What tasks counted in a scan -> n, S and V, and the plan that the next batch begins with.
+"""Measurements of a scan: counts of tasks -> n, S and V, and the plan that the next batch begins with.
 
 Statistics go by reader and condition, so they serve whichever readers the next scan has; a condition that is new to a
 reader takes those of another one that has it too.
@@ -31,7 +31,7 @@ _WHOLE = ("arrived_per_s", "switch_us", "tau_us", "time_us")
 
 @dataclass(frozen=True)
 class Before:
-    """What a reader's last finished batch showed; nothing before the first. ``operators``: n and S by condition."""
+    """Measurements of a reader's last finished batch; none before the first. ``operators``: n and S by condition."""
 
     operators: Mapping[str, tuple[float, float]]
     whole: Mapping[str, Any]

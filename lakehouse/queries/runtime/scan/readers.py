@@ -1,4 +1,4 @@
-"""What reads a stream row by row, as chains of operators: selections, and sides of joins that call predicates.
+"""Readers of a stream, as chains of operators: selections, and sides of joins that call predicates.
 
 Conditions of equal text are one predicate, which is asked once a row, whoever has it.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reader:
-    """What reads a stream: conditions on its rows in the written order, and the columns wanted of those let through.
+    """Reader of a stream: conditions on its rows in the written order, and the columns wanted of those let through.
 
     ``side``: which one of the query it is, None of a selection, which has but one. ``deadline_us``: T.
     """

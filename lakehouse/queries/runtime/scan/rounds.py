@@ -164,12 +164,12 @@ class Batch:
 
     @property
     def has_kernel(self) -> bool:
-        """Whether more is done with rows that are let through than to append them."""
+        """True if more is done with rows that are let through than to append them."""
         return self.run.query.kernel is not None
 
     @cached_property
     def readers(self) -> dict[int, Reader]:
-        """What of the query is read row by row, by side."""
+        """Readers of the query, by side."""
         return readers_of(self.run.query)
 
 

@@ -33,7 +33,7 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scanned:
-    """What a reader lets through, as parts with some columns, and what was measured.
+    """Rows that a reader lets through, as parts with some columns, and its measurements.
 
     ``figures``: of the whole batch, then of each of its conditions.
     """
@@ -51,7 +51,7 @@ class Scanned:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What was measured of a kernel: n, rows that it handles a second, S, results a row, and n - V.
+    """Measurements of a kernel: n, rows that it handles a second, S, results a row, and n - V.
 
     None before the first rows.
     """
@@ -82,12 +82,12 @@ class Shared:
 
     @property
     def kernel(self) -> str:
-        """What takes the rows in, in words."""
+        """Kernel that takes the rows in, in words."""
         return self.query.kernel or "its tables"
 
     @property
     def priority(self) -> float:
-        """What the kernel takes out a second, less what comes; highest where it has taken in nothing yet."""
+        """Rows that the kernel takes out a second, less those that come; highest where it has taken in none yet."""
         return float("inf") if self.before.priority is None else self.before.priority
 
     def begun(self) -> Shared:

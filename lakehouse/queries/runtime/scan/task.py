@@ -35,7 +35,7 @@ READER, TOLD, ROW = "_reader", "_told", "_row"
 
 @dataclass(frozen=True)
 class Work:
-    """What every task of a scan does; ``known``: what earlier batches showed; ``answer``: what comes out.
+    """Work of every task of a scan; ``known``: measurements of earlier batches; ``answer``: what comes out.
 
     ``is_strict``: what a reader raises ends the task; else it is told, and the others go on. ``timeout_s``: how long a
     predicate may take for a piece. ``policy``: by what is chosen which operator runs next.
