@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 from lakehouse.home.heartbeats import TIMEOUT_S
 from lakehouse.home.lease import lease
 from lakehouse.home.table_commits import append as append_rows
-from lakehouse.home.table_commits import create_table
+from lakehouse.home.table_commits import as_json, create_table
 from lakehouse.home.table_files import dataset
 from lakehouse.home.table_log import read_log
 from lakehouse.spark.ddl import schema_of
@@ -55,7 +55,7 @@ def append(table: Path, stream: str, batch: int, verdicts: Sequence[Verdict]) ->
     if read_log(table) is None:
         # Of two that create a table at once, one would change the other's and make its append fail.
         with lease(table, TIMEOUT_S):
-            create_table(table, schema_of(SCHEMA).json())
+            create_table(table, as_json(schema_of(SCHEMA)))
     append_rows(table, rows)
     return run_id
 

@@ -27,6 +27,7 @@ from lakehouse.home.table_commits import (
     DataFile,
     add_columns,
     arrow_schema,
+    as_json,
     commit,
     committed,
     data_file,
@@ -120,9 +121,7 @@ def sink_of(table: Path, more: pa.Schema | None = None) -> TableSink:
             tuple(known.metadata().partition_columns),
         )
     if lacking:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        add_columns(table, from_arrow_schema(pa.schema(lacking)).json())
+        add_columns(table, as_json(pa.schema(lacking)))
     return sink
 
 

@@ -276,6 +276,13 @@ def fitted(rows: pa.Table, columns: pa.Schema) -> pa.Table:
     return rows.select(columns.names).cast(columns)
 
 
+def as_json(columns: pa.Schema) -> str:
+    """Return columns, with their comments, as Spark and Delta write them in JSON."""
+    from deltalake import Schema
+
+    return str(Schema.from_arrow(columns).to_json())
+
+
 def add_columns(table: Path, schema: str) -> None:
     """Add the columns of a schema, as JSON, that a table lacks; existing rows have null in them."""
     from deltalake import Field, Schema

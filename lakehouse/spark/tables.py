@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.declare.columns import sql_type
@@ -30,6 +29,7 @@ from lakehouse.home.table_commits import (
     add_columns,
     append,
     arrow_schema,
+    as_json,
     commit,
     committed,
     create_table,
@@ -94,7 +94,7 @@ def append_parts_once(rows: Parts, table: Path, writer: str, version: int) -> li
         lacking = set(rows.schema.names) - {column.name for column in known.schema().fields}
         if lacking:
             more = pa.schema([rows.schema.field(name) for name in sorted(lacking)])
-            add_columns(table, from_arrow_schema(more).json())
+            add_columns(table, as_json(more))
             known = open_table(table)
         added = write_parts(known, table, rows)
         commit(known, table, added, writer=(known_as(writer), version))
@@ -145,7 +145,7 @@ def append_rows(
 ) -> None:
     """Append a handful of rows, by the names of the table's columns, as ``append_row`` does."""
     if name:
-        add_columns(table, _columns_of(statement(f"tables/{name}")).json())
+        add_columns(table, as_json(declared_columns(name)))
     append(table, rows, (known_as(writer), version))
 
 
@@ -219,7 +219,7 @@ def create_ledger(table: Path) -> None:
 
 def declared_columns(name: str) -> pa.Schema:
     """Return the columns of a table of ``sql/tables`` as Arrow has them."""
-    return to_arrow_schema(_columns_of(statement(f"tables/{name}")))
+    return _columns_of(statement(f"tables/{name}"))
 
 
 def create_corrections(table: Path) -> None:
@@ -242,12 +242,12 @@ def _rollup_statement(stream: Stream) -> str:
     return _filled(statement("tables/rollup"), parts)
 
 
-def rollup_schema(stream: Stream) -> StructType:
+def rollup_schema(stream: Stream) -> pa.Schema:
     """Return the columns of a stream's rollup table, with their types and comments."""
     return _columns_of(_rollup_statement(stream))
 
 
-def _columns_of(text: str) -> StructType:
+def _columns_of(text: str) -> pa.Schema:
     return schema_of(text[text.index("(\n") + 1 : text.index("\n) USING DELTA")])
 
 
@@ -262,7 +262,7 @@ def replace_rollup(
         LeaseLost: when another process has taken the lease meanwhile.
     """
     told = {**_STATS, "tidemark.definition": stream.definition(), **kept(), **properties}
-    replace_table(table, rollup_schema(stream).json(), told, added)
+    replace_table(table, as_json(rollup_schema(stream)), told, added)
 
 
 def measure_columns(stream: Stream, measure: str) -> list[str]:
@@ -296,7 +296,7 @@ def _create(table: Path, text: str) -> None:
     told = dict(re.findall(r"'([^']*)' = '([^']*)'", properties[1])) if properties else {}
     create_table(
         table,
-        _columns_of(text).json(),
+        as_json(_columns_of(text)),
         comment[1].replace("''", "'") if comment else "",
         # From the first commit on: Delta's own checkpoints come too seldom for logs that are opened with every batch.
         {**kept(), **told},

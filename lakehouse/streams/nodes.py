@@ -18,8 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from lakehouse.algorithms.rollup.levels import horizons
 from lakehouse.declare.columns import sql_type
@@ -44,16 +42,16 @@ def needed(stream: Stream) -> list[str]:
 def row_columns(stream: Stream) -> pa.Schema:
     """Return the columns that nodes are made of, with the types that raw has them with."""
     kinds = {name: sql_type(column) for name, column in stream.all_columns.items()} | {"event_us": "BIGINT"}
-    return to_arrow_schema(schema_of(", ".join(f"`{name}` {kinds[name]}" for name in needed(stream))))
+    return schema_of(", ".join(f"`{name}` {kinds[name]}" for name in needed(stream)))
 
 
 def folder_of(stream: Stream, newest_us: int = 0) -> NodeFolder:
     """Return what folds a stream's rows, given the newest event time contained, or its nodes."""
-    return NodeFolder(stream, newest_us, to_arrow_schema(_node_schema(stream)))
+    return NodeFolder(stream, newest_us, _node_schema(stream))
 
 
-def _node_schema(stream: Stream) -> StructType:
-    return StructType([field for field in rollup_schema(stream) if field.name != "batch"])
+def _node_schema(stream: Stream) -> pa.Schema:
+    return pa.schema([field for field in rollup_schema(stream) if field.name != "batch"])
 
 
 @dataclass(frozen=True)

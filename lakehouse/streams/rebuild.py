@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
 from lakehouse.declare.problems import Permanent
@@ -144,7 +143,7 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
     extent, contained = read_extent(layout, stream.name), read_marker(path)
     last, newest_us = extent.batch, extent.confirmed_us
     tables.create_rollup(path, stream)
-    columns = to_arrow_schema(tables.rollup_schema(stream))
+    columns = tables.rollup_schema(stream)
     sink = TableSink(str(path.absolute()), columns, frozenset(tables.ROLLUP_STATISTICS))
     entries = [sink.write(rollup.marker(newest_us, last))]
     if newest_us is not None:

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Stream
@@ -36,7 +35,7 @@ from lakehouse.home.rollup_table import (
     same_but_keeps,
 )
 from lakehouse.home.schema_change import compare_schemas
-from lakehouse.home.table_commits import add_columns, fitted, set_properties
+from lakehouse.home.table_commits import add_columns, as_json, fitted, set_properties
 from lakehouse.home.table_log import Between, bounds, most_rows, read_parts
 from lakehouse.spark import tables
 from lakehouse.spark.tables import rollup_schema
@@ -192,7 +191,7 @@ def _add_carries(layout: Home, stream: Stream) -> None:
         there = {column.name for column in known.schema().fields}
     lacking = [column for column in rollup_schema(stream) if column.name not in there]
     if lacking:
-        add_columns(path, StructType(lacking).json())
+        add_columns(path, as_json(pa.schema(lacking)))
 
 
 def set_schema(layout: Home, stream: Stream, schema: RollupSchema) -> None:

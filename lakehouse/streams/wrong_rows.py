@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.problems import Permanent
@@ -88,7 +87,7 @@ def _typed(stream: Stream, name: str, text: str) -> pa.Scalar:
         known = ", ".join(stream.all_columns)
         raise RetractRefused(f"stream {stream.name}: no column {name!r}; there are {known}")
     column = stream.all_columns[name]
-    kind = to_arrow_schema(schema_of(f"value {sql_type(column)}")).field(0).type
+    kind = schema_of(f"value {sql_type(column)}").field(0).type
     try:
         return pa.array([text]).cast(kind)[0]
     except pa.ArrowInvalid:

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.join_aggregate.alarms import OPEN_US, Followed, Runs, followed
 from lakehouse.home import table_reads
@@ -80,7 +79,7 @@ class Following:
         groups = group_types(query, streams)
         shown = ", ".join(f"`{name}` {kind}" for name, kind in groups.items())
         times = "state string, raised_us bigint, cleared_us bigint, change int, merged_into string"
-        schema = to_arrow_schema(schema_of(f"alarm string, {shown}{', ' if shown else ''}{times}"))
+        schema = schema_of(f"alarm string, {shown}{', ' if shown else ''}{times}")
         run = f"{query.name} {found} {batch}"
         return cls(tuple(groups), schema, changed, query.every_us, run)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 from lakehouse.algorithms.join_aggregate.revision import merged
@@ -53,7 +52,7 @@ class Adding:
         own = {"results": "bigint", **part_types(len(shape.aggregates))}
         columns = {"tick_us": "bigint", **group_types(query, streams), "revision": "int", **own}
         text = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
-        return cls(query, shape, to_arrow_schema(schema_of(text)))
+        return cls(query, shape, schema_of(text))
 
     @property
     def read(self) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.join_aggregate.revision import missing
@@ -52,7 +51,7 @@ class Repair(QueryRepair[AggregateRun]):
         sides = side_rows(self.source(logged), run.query, run.streams, self.last.buckets)
         raw = [self.taken(side, rows, buckets) for side, rows in enumerate(sides)]
         log = self.log_rows(_LOGGED, f"what = 'missed' AND batch > {self.after}", buckets)
-        work = RepairWork(BucketRepair(run.query, run.shape, to_arrow_schema(schema_of(run.columns()))))
+        work = RepairWork(BucketRepair(run.query, run.shape, schema_of(run.columns())))
         step = f"repair {run.query.name}, repair {number}"
         outputs = [run.parts_output()]
         found = run_buckets(run.spark, step, [*raw, log], self.last.buckets, work, outputs, run.metric_names)

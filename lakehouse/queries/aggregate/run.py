@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.rollup.levels import floor_to
@@ -105,7 +104,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
     ) -> Buckets:
         """Run all buckets over a batch; they write their states, log, and parts of answers."""
         layout, query, batch = self.layout, self.query, manifest.number
-        files, schema = self.state_files(manifest), to_arrow_schema(schema_of(self.columns()))
+        files, schema = self.state_files(manifest), schema_of(self.columns())
         times = before.until_us, after.until_us
         work = BucketAggregate(query, self.shape, schema, self.state_before(manifest, files), *times)
         constants = {"batch": batch, "time_us": before.until_us}
@@ -126,7 +125,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
         """The files of parts, which no commit names: where a process dies, a vacuum deletes them."""
         groups = [f"g_{group.name}" for group in self.query.groups]
         names = ["bucket", "tick_us", "results", *groups, *part_types(len(self.shape.aggregates))]
-        columns = to_arrow_schema(schema_of(self.columns()))
+        columns = schema_of(self.columns())
         folder = self.layout.answers(self.query.name).absolute()
         return TableSink(str(folder), pa.schema([columns.field(name) for name in names]), frozenset())
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
@@ -80,7 +79,7 @@ class Repair(QueryRepair[PairsRun]):
         raw = [self.taken(side, rows, buckets) for side, rows in enumerate(sides)]
         where = f"(what = 'refused' OR what = 'missed' AND batch > {self.after})"
         log = self.log_rows(_LOGGED, where, buckets, logged.ranges)
-        work = RepairWork(BucketRepair(query, to_arrow_schema(schema_of(self._answer())), self.time_us or 0))
+        work = RepairWork(BucketRepair(query, schema_of(self._answer()), self.time_us or 0))
         pairs, needed = sink_of(layout.pairs(query.name)), sink_of(layout.needed_slack(query.name))
         outputs = (
             Output(pairs, run.pair_columns(), {"found": "repair", "batch": number}, PAIR),

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql.pandas.types import to_arrow_schema
-
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.engine.parts import sink_of
 from lakehouse.home.crashpoint import crash_point
@@ -80,7 +78,7 @@ class PairsRun(QueryRun[PairsQuery]):
         """Run all buckets over a batch; they write their states, pairs and log."""
         layout, query, batch = self.layout, self.query, manifest.number
         missed = missed_by_bucket(layout, query, manifest) if manifest.through_repair else {}
-        schema = to_arrow_schema(schema_of(self._answer()))
+        schema = schema_of(self._answer())
         files = self.state_files(manifest)
         before = self.state_before(manifest, files)
         work = BucketJoin(query, schema, before, newest(layout, query.name, batch), missed)
