@@ -20,6 +20,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.engine.parts import ENTRIES, TableSink
 from lakehouse.streams.part_counts import Counting, RecordCounts
 from lakehouse.streams.sources.parser import ORIGIN, Parser
+from lakehouse.streams.sources.verdicts import READ_BEFORE
 
 RAW, QUARANTINE, KEPT, RECORDS, ACCEPTED = "raw", "quarantine", "kept", "records", "accepted"
 # What the parser says of a record beside its values; what quarantine holds of one.
@@ -127,7 +128,7 @@ class ItemTask:
             self._raw.add(rows)
             if self._reading.records.parser.keeps_records:
                 self._kept.add(good.select(REJECTED))
-            self._quarantine.add(rejected)
+            self._quarantine.add(rejected.filter(pc.not_equal(rejected["reason"], READ_BEFORE)))
             self._counting.add(rows)
             self._records = self._records + RecordCounts.of(rows, rejected)
             yield rows

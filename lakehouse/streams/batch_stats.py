@@ -55,7 +55,7 @@ class BatchStats:
     def of(stream: Stream, read: RecordCounts, accepted: AcceptedCounts, duplicates: int = 0) -> BatchStats:
         """Return the statistics that counts of a batch's parts come to."""
         return BatchStats(
-            *(read.rows, read.records, accepted.accepted, duplicates, read.reasons),
+            *(read.rows, read.records, accepted.accepted, duplicates + read.read_before, read.reasons),
             missing=dict.fromkeys(stream.all_columns, 0) | accepted.missing,
             low=accepted.low,
             high=accepted.high,

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse.declare.stream import Source, Stream
 from lakehouse.streams.sources.lines import parsed_file
 from lakehouse.streams.sources.manifest import LandedFile, layouts_of
 from lakehouse.streams.sources.numbered import faulty_line
 from lakehouse.streams.sources.parser import Parser
+from lakehouse.streams.sources.verdicts import READ_BEFORE
 
 # Work for about half a second; a task costs some tens of milliseconds.
 ITEM_BYTES = 32 * 1024 * 1024
@@ -67,7 +69,15 @@ class FileRecords:
         if file.unreadable is not None:
             yield parser.parse(faulty_line(file.path, f"unreadable_file: {file.unreadable}"))
             return
-        yield from parsed_file(file.path, parser.layouts.index(file.fields), parser, only)
+        for rows in parsed_file(file.path, parser.layouts.index(file.fields), parser, only):
+            yield _without_known(rows, file) if file.known_lines else rows
+
+
+def _without_known(rows: pa.Table, file: LandedFile) -> pa.Table:
+    """Return rows of a file with the verdict on those of its first lines that they were read before."""
+    is_known = pc.less_equal(rows["source_line"], file.known_lines)
+    number = rows.column_names.index("reason")
+    return rows.set_column(number, "reason", pc.if_else(is_known, READ_BEFORE, rows["reason"]))
 
 
 def bytes_of(file: LandedFile, source: Source) -> int:

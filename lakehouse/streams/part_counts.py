@@ -18,18 +18,19 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.ingest.confirmed import Reach
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure
 from lakehouse.declare.stream import Stream
-from lakehouse.streams.sources.verdicts import DAY_US
+from lakehouse.streams.sources.verdicts import DAY_US, READ_BEFORE
 
 Clocks = tuple[int, int] | None
 
 
 @dataclass(frozen=True)
 class RecordCounts:
-    """Number of rows and records that were read, and of those that were rejected, by reason."""
+    """Number of rows and records that were read, of those rejected, by reason, and of those ``read_before``."""
 
     rows: int = 0
     records: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+    read_before: int = 0
 
     @staticmethod
     def of(rows: pa.Table, rejected: pa.Table) -> RecordCounts:
@@ -37,12 +38,14 @@ class RecordCounts:
         records = sum(pc.sum(pc.equal(each["source_item"], 0)).as_py() or 0 for each in (rows, rejected))
         counts = rejected["reason"].value_counts().to_pylist()
         reasons = {each["values"]: each["counts"] for each in counts}
-        return RecordCounts(rows.num_rows + rejected.num_rows, records, reasons)
+        read_before = reasons.pop(READ_BEFORE, 0)
+        return RecordCounts(rows.num_rows + rejected.num_rows, records, reasons, read_before)
 
     def __add__(self, more: RecordCounts) -> RecordCounts:
         """Return the counts of both together."""
         reasons = dict(Counter(self.reasons) + Counter(more.reasons))
-        return RecordCounts(self.rows + more.rows, self.records + more.records, reasons)
+        sums = (self.rows + more.rows, self.records + more.records)
+        return RecordCounts(*sums, reasons, self.read_before + more.read_before)
 
     def as_text(self) -> str:
         """Return the counts as JSON."""

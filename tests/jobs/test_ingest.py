@@ -89,29 +89,65 @@ def test_a_rotated_log_without_an_identity_is_counted_once_and_told_of(tmp_path:
     assert found["standing"] == ["log.csv changed after it was read, not read again; give it a new name"]
 
 
-@pytest.mark.parametrize(("options", "accepted"), [("", 17), ('identity = ["device", "ts"]', 9)])
-def test_a_log_that_was_rotated_after_it_had_grown_is_read_and_told_of(
-    tmp_path: Path, options: str, accepted: int
+@pytest.mark.parametrize("options", ["", 'identity = ["device", "ts"]'])
+@pytest.mark.parametrize("rotated", ["log.csv.1", "log.csv-20260109", "log-2026-01-09T00.csv", "log_1.csv"])
+def test_of_a_log_that_was_rotated_after_it_had_grown_the_rest_is_taken_in(
+    tmp_path: Path, options: str, rotated: str
 ) -> None:
     home = project(tmp_path / "a", options)
     log = home / "landing" / "log.csv"
-    log.write_text(ROWS)
+    log.write_text(ROWS + "2026-01-09,a,wrong\n")
     run(home)
 
-    more = "2026-01-09T00:00:00Z,a,1.0\n"
-    log.write_text(ROWS + more)
-    log.rename(home / "landing" / "log.csv.1")
+    more = "2026-01-10,a,1.0\n2026-01-11,a,wrong too\n"
+    log.write_text(log.read_text() + more)
+    log.rename(home / "landing" / rotated)
     # Of another log, and of one that begins otherwise.
     (home / "landing" / "other.csv.1").write_text(ROWS.replace("-01-", "-02-"))
-    (home / "landing" / "log.csv.2").write_text(ROWS.replace("-01-", "-03-") + more.replace("-01-", "-03-"))
+    (home / "landing" / "log.csv.2").write_text(ROWS.replace("-01-", "-03-"))
+    found = run(home)
+
+    assert (found["received"], found["accepted"]) == (11 + 8 + 8, 1 + 8 + 8)
+    assert (found["quarantined"], found["duplicates"], found["repeated_files"]) == (1, 9, 1)
+    assert ledger(home)[-1]["repeated_files"] == [
+        f"{rotated} begins with the content of log.csv read in batch 1; of it the {len(more)} bytes behind that are "
+        "taken in"
+    ]
+    rejected = load_settings(home / "tidemark.toml", None).layout.quarantine("readings")
+    places = {(row["source_file"], row["source_line"]) for row in read_rows(rejected)}
+    assert places == {("log.csv", 10), (rotated, 12)}
+
+
+@pytest.mark.parametrize(
+    ("cut", "more", "accepted"),
+    [
+        ("2026-01-09,a,1.2", "5\n2026-01-10,a,1.0\n", 2),
+        ("2026-01-09,a,1.2", "\n2026-01-10,a,1.0\n", 1),
+        ("2026-01-09,a,1.2", "\r\n2026-01-10,a,1.0\n", 1),
+    ],
+)
+def test_a_line_that_was_cut_when_a_log_was_read_is_taken_in_whole(
+    tmp_path: Path, cut: str, more: str, accepted: int
+) -> None:
+    home = project(tmp_path / "a")
+    log = home / "landing" / "log.csv"
+    log.write_text(ROWS + cut)
     run(home)
 
-    rows = ledger(home)
-    assert sum(row["accepted"] for row in rows) == accepted + 8 + 9
-    assert rows[-1]["repeated_files"] == [
-        f"log.csv.1 begins with the content of log.csv read in batch 1, and {len(more)} bytes more; "
-        "without an identity rows of that content count twice"
-    ]
+    (home / "landing" / "log.csv.1").write_bytes((ROWS + cut + more).encode())
+    log.unlink()
+
+    assert run(home)["accepted"] == accepted
+
+
+def test_a_rotated_log_is_taken_in_whole_where_its_name_holds_another_value(tmp_path: Path) -> None:
+    home = project(tmp_path / "a", columns="room = { type = \"string\", file = 'csv(.*)' }")
+    (home / "landing" / "log.csv").write_text(ROWS)
+    run(home)
+
+    (home / "landing" / "log.csv.1").write_text(ROWS + "2026-01-09,a,1.0\n")
+
+    assert run(home)["accepted"] == 9
 
 
 def test_rows_of_a_file_met_again_are_duplicates_where_they_have_an_identity(tmp_path: Path) -> None:

@@ -83,8 +83,9 @@ def test_a_row_is_late_against_what_came_before_it_in_its_file_and_in_earlier_ba
 
 def test_records_are_counted_by_their_first_rows() -> None:
     rows = pa.table({"source_item": pa.array([0, 1, 0], pa.int32())})
-    rejected = pa.table({"source_item": pa.array([0, 2], pa.int32()), "reason": ["malformed", "bad_value"]})
+    reasons = ["malformed", "bad_value", "read_before"]
+    rejected = pa.table({"source_item": pa.array([0, 2, 0], pa.int32()), "reason": reasons})
     counts = RecordCounts.of(rows, rejected)
     assert counts + RecordCounts.of_text(counts.as_text()) == RecordCounts(
-        10, 6, {"malformed": 2, "bad_value": 2}
+        *(12, 8, {"malformed": 2, "bad_value": 2}), read_before=2
     )

@@ -169,12 +169,26 @@ def seen(path: str, landing: Landing = ANYWHERE) -> Seen:
 
 def digest(path: str, landing: Landing = ANYWHERE, size: int | None = None) -> str:
     """Return a digest of a file's first bytes, by default of all; raises as ``opened``. Cost: reads them once."""
-    found, left = hashlib.sha256(), size
-    with opened(path, landing) as file:
-        while block := file.read(BLOCK_BYTES if left is None else min(left, BLOCK_BYTES)):
-            found.update(block)
-            left = None if left is None else left - len(block)
+    found = hashlib.sha256()
+    for block in _first_bytes(path, landing, size):
+        found.update(block)
     return found.hexdigest()[:_DIGITS]
+
+
+def lines_within(path: str, landing: Landing, size: int) -> int:
+    """Return how many lines of a file of text its first bytes hold; of the last one the end may stand behind them."""
+    lines = sum(block.count(b"\n") for block in _first_bytes(path, landing, size))
+    with opened(path, landing) as file:
+        file.seek(size)
+        return lines + file.read(2).startswith((b"\n", b"\r\n"))
+
+
+def _first_bytes(path: str, landing: Landing, size: int | None) -> Iterator[bytes]:
+    left = sys.maxsize if size is None else size
+    with opened(path, landing) as file:
+        while block := file.read(min(left, BLOCK_BYTES)):
+            yield block
+            left -= len(block)
 
 
 def delete(path: str, landing: Landing = ANYWHERE) -> None:

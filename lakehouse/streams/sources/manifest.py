@@ -54,6 +54,7 @@ class LandedFile:
 
     ``path`` is its name below the landing folder. ``columns`` are the columns it was seen to have, each with its type
     where the file tells: a sample, to see changes. ``digest`` is that of its content, empty where none is known.
+    ``known_lines``: so many of its first lines were read under another name; their rows are duplicates.
     """
 
     path: str
@@ -63,6 +64,7 @@ class LandedFile:
     unreadable: str | None = None
     columns: Columns = field(default_factory=dict)
     digest: str = ""
+    known_lines: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Repeat:
     """A file whose content was read under another name; both are names below the landing folder.
 
     Where rows have an identity it ``is_read``: its rows are duplicates. So it is if it has ``more`` bytes behind that
-    content, as a log that was rotated after it had grown.
+    content, as a log that was rotated after it had grown: rows of its first lines are duplicates then.
     """
 
     file: LandedFile
@@ -81,10 +83,8 @@ class Repeat:
 
     def __str__(self) -> str:
         if self.more:
-            content = (
-                f"the content of {self.read_as} read in batch {self.batch}, and {self.more:,} bytes more"
-            )
-            return f"{self.file.path} begins with {content}; without an identity rows of that content count twice"
+            content = f"begins with the content of {self.read_as} read in batch {self.batch}"
+            return f"{self.file.path} {content}; of it the {self.more:,} bytes behind that are taken in"
         does = "its rows are compared by identity" if self.is_read else "not read again"
         return f"{self.file.path} has the content of {self.read_as} read in batch {self.batch}; {does}"
 

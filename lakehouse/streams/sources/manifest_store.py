@@ -36,7 +36,7 @@ from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.streams.sources.compared_files import SAME, ComparedFiles, sentence
 from lakehouse.streams.sources.files import Found, all_landed, groups, landed
 from lakehouse.streams.sources.folded_manifests import FoldedManifests
-from lakehouse.streams.sources.landed_content import digest, landing_of, seen
+from lakehouse.streams.sources.landed_content import digest, landing_of, lines_within, seen
 from lakehouse.streams.sources.listing import Look
 from lakehouse.streams.sources.manifest import (
     KINDS,
@@ -56,8 +56,10 @@ from lakehouse.streams.sources.manifest import (
 )
 
 _LISTINGS = 3
-# What logs are renamed by: a number or a date behind their name.
-_ROTATED = re.compile(r"[.-][0-9]+(?:-[0-9]+)*$")
+# What logs are renamed by: a number or a date behind their name, or before its ending.
+_ROTATED = re.compile(r"[._-][0-9][0-9T:._-]*(?=(?:\.[a-z]+)?$)")
+# The files of these formats are lines of text, unless they are compressed.
+_LINES = ("csv", "ndjson", "zeek", "nfdump")
 
 
 class ManifestStore:
@@ -148,8 +150,9 @@ class ManifestStore:
             if not (files := all_landed(group, source)):
                 continue
             repeats = self._repeats(files, source, is_repeat, is_compared) if is_repeat else ()
-            unread = {each.file.path for each in repeats if not each.is_read}
-            new = tuple(file for file in files if file.path not in unread)
+            known = {each.file.path: each for each in repeats}
+            read = (known[file.path].file if file.path in known else file for file in files)
+            new = tuple(file for file in read if file.path not in known or known[file.path].is_read)
             self._add(Manifest(self.last_batch + 1, "files", new, (), self._changes(new), repeats=repeats))
             count += len(new)
         if self._look:
@@ -172,25 +175,28 @@ class ManifestStore:
             read = (each.get(file.digest, ()) for each in (self._by_digest, folded, own))
             same = (Repeat(file, *one, is_compared) for one in chain(*read))
             begun = self._begun(file, source)
-            if repeat := next(filter(is_repeat, chain(same, begun)), None):
+            repeat = next(filter(is_repeat, chain(same, begun)), None)
+            if repeat:
                 repeats.append(repeat)
-            else:
+            if not repeat or repeat.more:
                 own.setdefault(file.digest, []).append((file.path, self.last_batch + 1))
         return tuple(repeats)
 
     def _begun(self, file: LandedFile, source: Source) -> Iterator[Repeat]:
         """Yield what a file is that a log was rotated to after it had grown: one that begins with what was read."""
         name, path = _ROTATED.sub("", file.path), located(source.path, file.path)
-        if name == file.path or is_remote(path):
+        if name == file.path or is_remote(path) or name.endswith(".gz") or source.format not in _LINES:
             return
+        landing = landing_of(source)
         for log in self.files_of([name]):
             read = (each.get(log.digest, ()) for each in (self._by_digest, self.folded.read_as([log.digest])))
             batch = next((batch for name, batch in chain(*read) if name == log.path), None)
             if batch is None or not 0 < log.size < file.size:
                 continue
             with suppress(OSError):
-                if digest(path, landing_of(source), log.size) == log.digest:
-                    yield Repeat(file, log.path, batch, True, file.size - log.size)
+                if digest(path, landing, log.size) == log.digest:
+                    known = replace(file, known_lines=lines_within(path, landing, log.size))
+                    yield Repeat(known, log.path, batch, True, file.size - log.size)
 
     def add_requeue(self, reasons: tuple[str, ...]) -> Manifest:
         """Write the manifest of a batch that takes quarantined records of these reasons through again."""
@@ -327,7 +333,8 @@ def _size_and_time(file: LandedFile) -> tuple[int, int]:
 def _as_it_is(file: LandedFile, source: Source) -> LandedFile:
     """Return a file as it is now, as it was where it is gone: it is found to be so when it is read."""
     try:
-        return landed(file.path, seen(located(source.path, file.path), landing_of(source)), source)
+        now = landed(file.path, seen(located(source.path, file.path), landing_of(source)), source)
+        return replace(now, known_lines=file.known_lines if now.digest == file.digest else 0)
     except FileNotFoundError:
         return file
 

@@ -20,6 +20,8 @@ _UNITS = ("s", "ms", "us", "ns")
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _EPOCH = date(1970, 1, 1)
 AMBIGUOUS = "ambiguous_time"
+# No fault: the record was read before, in a file of another name, and is a duplicate.
+READ_BEFORE = "read_before"
 NO_OBJECT = "malformed: expected one JSON object"
 MISQUOTED = "quotes that do not end with their field"
 
