@@ -158,10 +158,11 @@ def _config(config: Path | None, home: Path | None) -> Finding:
             "configuration", "warning", f"no {path}", "run `tidemark init`, or name it with --config"
         )
     from lakehouse.declare.settings import load_settings
+    from lakehouse.home.control.schema import OtherVersion
 
     try:
         settings = load_settings(config, home)
-    except ConfigError as error:
+    except (ConfigError, OtherVersion) as error:
         return Finding("configuration", "wrong", str(error), f"mend {path}")
     streams = ", ".join(settings.streams) or "none"
     return Finding("configuration", "ok", f"{path}; streams: {streams}")
@@ -171,7 +172,7 @@ def _control(settings: Settings) -> Iterator[Finding]:
     """Say where the control store is, and whether it answers; nothing where a home has none yet."""
     from lakehouse.home.control.database import ControlUnreachable
     from lakehouse.home.control.local import LocalStore
-    from lakehouse.home.control.schema import ControlNewer, ControlOlder
+    from lakehouse.home.control.schema import OtherVersion
     from lakehouse.home.control.session import examined
     from lakehouse.home.control.store import FILE
     from lakehouse.home.damaged import DamagedFile
@@ -183,7 +184,7 @@ def _control(settings: Settings) -> Iterator[Finding]:
             yield Finding("control", "ok", examined(settings.control.get_secret_value()))
         elif store.path.exists():
             yield Finding("control", "ok", store.examined())
-    except (ControlUnreachable, ControlNewer, ControlOlder, DamagedFile) as error:
+    except (ControlUnreachable, OtherVersion, DamagedFile) as error:
         yield Finding("control", "wrong", str(error), fix)
 
 
@@ -305,10 +306,11 @@ def _home(config: Path | None, home: Path | None, settings: Settings | None) -> 
 def _settings(config: Path | None, home: Path | None) -> Settings | None:
     """Return the settings, None where they cannot be read."""
     from lakehouse.declare.settings import load_settings
+    from lakehouse.home.control.schema import OtherVersion
 
     try:
         return load_settings(config, home)
-    except ConfigError:
+    except (ConfigError, OtherVersion):
         return None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
@@ -24,12 +23,11 @@ from lakehouse.declare.store_address import SUCH_AS, is_place, is_url
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
 from lakehouse.home.control.move_in import move_in
 from lakehouse.home.control.place import use as use_control
-from lakehouse.home.damaged import DamagedFile
+from lakehouse.home.control.store import require_version
 from lakehouse.home.layout import Home
-from lakehouse.home.query_meaning import read_definition
 from lakehouse.home.tables_place import moved_tables
 from lakehouse.home.tables_place import use as use_tables
-from lakehouse.queries.kind import Query, definition_of, kinds
+from lakehouse.queries.kind import Query, kinds
 from lakehouse.queries.registered import by_query, read_queries
 
 if TYPE_CHECKING:
@@ -262,7 +260,6 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
     _use_home(path, where, settings)
     if lineage.file:
         lineage = lineage.model_copy(update={"file": _below(path.parent, lineage.file)})
-    registered = _as_begun(registered, Home(where))
     read = {"lineage": lineage, "home": where, "config": path, "streams": streams, "faulty": by_query(faults)}
     return settings.model_copy(update=read | {"queries": queries, "registered": registered})
 
@@ -280,23 +277,12 @@ def _site_problems(
         yield from kind.file("sites").site_problems(sites, streams, own)
 
 
-def _as_begun(registered: Mapping[str, Query], home: Home) -> dict[str, Query]:
-    """Return queries as their tables were made: an earlier version may have understood a text differently."""
-    begun = dict(registered)
-    for name, query in registered.items():
-        earlier = query.earlier_readings()
-        # What is damaged is told by the jobs of its query: others run, and this one can be forgotten.
-        with suppress(DamagedFile):
-            meant = read_definition(home.batch_manifests(name)) if earlier else None
-            begun[name] = next((each for each in earlier if definition_of(each) == meant), query)
-    return begun
-
-
 def _use_home(path: Path, home: Path, settings: Settings) -> None:
     """Let this process find a home's tables and leases where its configuration says.
 
     Raises:
         ConfigError: when its tables are elsewhere.
+        OtherVersion: when another version wrote it.
     """
     if (there := moved_tables(home, settings.tables.path)) is not None:
         found = settings.tables.path or "none"
@@ -304,6 +290,7 @@ def _use_home(path: Path, home: Path, settings: Settings) -> None:
         raise ConfigError(str(path), [elsewhere])
     use_tables(home, settings.tables.path)
     use_control(home, settings.control.get_secret_value() if settings.control else None)
+    require_version(home)
     move_in(home)
 
 

@@ -2,24 +2,15 @@
 
 batch_manifests/<query>/query        the meaning, in one line
 batch_manifests/<query>/statement    the same for people: the query as it was written then, in one line
-batch_manifests/<query>/evaluation   the version of the evaluation of conditions that its first batch had
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from lakehouse.declare.problems import Permanent
 from lakehouse.home.damaged import RESTORE, naming
 from lakehouse.home.seal import write_sealed
-
-# A version whose queries had one number of buckets for good wrote this at the end of their meaning.
-_IN_BUCKETS = re.compile(r" IN (\d+) BUCKETS$")
-
-
-# The first one, which recorded nothing, took NOT LIKE for LIKE and rounded literals to the digits of a decimal column.
-EVALUATION = 2
 
 
 class QueryChanged(Permanent, RuntimeError):
@@ -28,12 +19,7 @@ class QueryChanged(Permanent, RuntimeError):
 
 def read_definition(folder: Path) -> str | None:
     """Return what the query meant when its first batch began, None before that."""
-    return _meaning(folder / "query")
-
-
-def _meaning(path: Path) -> str | None:
-    text = _read(path)
-    return None if text is None else _IN_BUCKETS.sub("", text)
+    return _read(folder / "query")
 
 
 def _read(path: Path) -> str | None:
@@ -47,14 +33,6 @@ def replace_definition(folder: Path, definition: str, statement: str) -> None:
     """Record what the query's tables were made for, whatever was recorded before."""
     write_sealed(folder / "query", definition)
     write_sealed(folder / "statement", statement)
-    write_sealed(folder / "evaluation", str(EVALUATION))
-
-
-def read_evaluation(folder: Path) -> int | None:
-    """Return the version of the evaluation of conditions that the query's first batch had, None before that."""
-    if read_definition(folder) is None:
-        return None
-    return int(_read(folder / "evaluation") or 1)
 
 
 def meanings(folder: Path, definition: str, statement: str) -> tuple[str, str] | None:
@@ -66,7 +44,7 @@ def meanings(folder: Path, definition: str, statement: str) -> tuple[str, str] |
     before = read_definition(folder)
     if before in (None, definition):
         return None
-    written = _meaning(folder / "statement") or ""
+    written = _read(folder / "statement") or ""
     return (before or "", definition) if written in ("", statement) else (written, statement)
 
 
@@ -92,9 +70,3 @@ def is_of(folder: Path, definition: str) -> bool:
     """Return whether a query's pairs are of this meaning; the choice of slack is not part of it."""
     before = read_definition(folder)
     return before is not None and f"{before} ".startswith(f"{definition} ")
-
-
-def read_buckets(folder: Path) -> int | None:
-    """Return the number of buckets that an earlier version made part of the meaning; None of other versions."""
-    found = _IN_BUCKETS.search(_read(folder / "query") or "")
-    return int(found[1]) if found else None

@@ -32,7 +32,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol
 
 from lakehouse.declare.durations import format_duration
 
@@ -186,13 +186,6 @@ class Query(ABC):
     @abstractmethod
     def how(self) -> str:
         """Method of finding results, as far as the state depends on it."""
-
-    def earlier_readings(self) -> tuple[Self, ...]:
-        """Return what earlier versions understood by the same text, if that was something else.
-
-        Tables that were made for one of these go on with it.
-        """
-        return ()
 
     def columns_of(self, side: int) -> set[str]:
         """Return the columns of a side's raw rows that the query reads, other than those of its conditions."""

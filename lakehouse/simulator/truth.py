@@ -83,8 +83,6 @@ def read_truth(landing: Path, stream: str) -> Truth | None:
     if not path.is_file():
         return None
     content = json.loads(path.read_text(encoding="utf-8"))
-    # Earlier versions counted late conflicts by themselves.
-    content["late"] += content.pop("late_conflicts", 0)
     return Truth(**(content | {"files": tuple(content["files"])}))
 
 

@@ -128,24 +128,13 @@ def is_appended(table: Path, writer: str, version: int) -> bool:
         return committed(known, known_as(writer)) >= version
 
 
-def append_row(row: Mapping[str, object], table: Path, writer: str, version: int, name: str = "") -> None:
-    """Append one row, by the names of the table's columns, as ``append_once`` does.
-
-    With the ``name`` of a table of ``sql/tables``, one of an earlier version gains the columns that it lacks.
-    """
-    append_rows([row], table, writer, version, name)
+def append_row(row: Mapping[str, object], table: Path, writer: str, version: int) -> None:
+    """Append one row, by the names of the table's columns, as ``append_once`` does."""
+    append_rows([row], table, writer, version)
 
 
-def append_rows(
-    rows: Sequence[Mapping[str, object]],
-    table: Path,
-    writer: str,
-    version: int,
-    name: str = "",
-) -> None:
+def append_rows(rows: Sequence[Mapping[str, object]], table: Path, writer: str, version: int) -> None:
     """Append a handful of rows, by the names of the table's columns, as ``append_row`` does."""
-    if name:
-        add_columns(table, as_json(declared_columns(name)))
     append(table, rows, (known_as(writer), version))
 
 

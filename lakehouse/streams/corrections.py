@@ -160,7 +160,7 @@ def _append(layout: Home, stream: Stream, correction: Correction) -> None:
     path = layout.corrections(stream.name)
     row = asdict(replace(correction, at=datetime.now(UTC)))
     version = 2 * correction.number + int(correction.done)
-    tables.append_row(row, path, f"correct-{stream.name}", version, "corrections")
+    tables.append_row(row, path, f"correct-{stream.name}", version)
 
 
 def _apply_retract_effects(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:

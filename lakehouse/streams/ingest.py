@@ -71,7 +71,7 @@ class BatchTables:
         name = self.target.stream.name
         row = entry | {"committed_at": datetime.now(UTC)}
         path = self.target.layout.ledger(name)
-        tables.append_row(row, path, writer_of(name), self.batch, "ledger")
+        tables.append_row(row, path, writer_of(name), self.batch)
         crash_point("ingest.ledger-appended")
 
     def take_back(self) -> None:

@@ -26,7 +26,6 @@ from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent, read_ledger
-from lakehouse.home.open_tables import opened
 from lakehouse.home.rollup_table import (
     RollupSchema,
     declared_schema,
@@ -35,10 +34,9 @@ from lakehouse.home.rollup_table import (
     same_but_keeps,
 )
 from lakehouse.home.schema_change import compare_schemas
-from lakehouse.home.table_commits import add_columns, as_json, fitted, set_properties
+from lakehouse.home.table_commits import fitted, set_properties
 from lakehouse.home.table_log import Between, bounds, most_rows, read_parts
 from lakehouse.spark import tables
-from lakehouse.spark.tables import rollup_schema
 from lakehouse.streams.fold import fold
 from lakehouse.streams.nodes import folder_of
 from lakehouse.streams.old_nodes import NODES
@@ -178,20 +176,9 @@ def require_current(layout: Home, stream: Stream) -> RollupSchema:
             f"as {stream.definition()}; `tidemark plan {stream.name}` tells what that means, "
             f"`tidemark rebuild {stream.name}` builds them again"
         )
-    _add_carries(layout, stream)
     if now.levels == schema.levels:
         return schema
     return _keep_otherwise(layout, stream, schema)
-
-
-def _add_carries(layout: Home, stream: Stream) -> None:
-    """Give a table that an earlier Tidemark made the columns that it lacks; its nodes have no carries."""
-    path = layout.rollup(stream.name)
-    with opened(path) as known:
-        there = {column.name for column in known.schema().fields}
-    lacking = [column for column in rollup_schema(stream) if column.name not in there]
-    if lacking:
-        add_columns(path, as_json(pa.schema(lacking)))
 
 
 def set_schema(layout: Home, stream: Stream, schema: RollupSchema) -> None:

@@ -51,16 +51,7 @@ class Wrong:
 
     @staticmethod
     def read(text: str) -> Wrong:
-        """Return what a correction recorded.
-
-        Raises:
-            RetractRefused: if an earlier version of Tidemark recorded it, as SQL.
-        """
-        if not text.startswith("{"):
-            raise RetractRefused(
-                f"a retraction of {text} was begun by an earlier version of Tidemark and not finished: finish it with "
-                "that version, then go on with this one"
-            )
+        """Return what a correction recorded."""
         return Wrong(**json.loads(text))
 
     def __str__(self) -> str:

@@ -7,8 +7,6 @@ import pytest
 from lakehouse.cli.commands.init import starter
 from lakehouse.declare.problems import ConfigError
 from lakehouse.declare.settings import load_settings
-from lakehouse.home.query_meaning import replace_definition
-from lakehouse.queries.kind import definition_of
 
 STREAM = """
 [streams.{name}]
@@ -193,25 +191,3 @@ def test_the_starting_configuration_is_right_and_shows_the_defaults(tmp_path: Pa
 def test_a_history_that_is_too_short_for_readers_is_refused(tmp_path: Path, history: str, found: str) -> None:
     with pytest.raises(ConfigError, match=rf"tables.history: found {found}"):
         load_settings(_written(tmp_path, f'[tables]\nhistory = "{history}"\n'))
-
-
-def test_a_query_is_what_its_tables_were_made_for_if_its_text_meant_that_to_an_earlier_version(
-    tmp_path: Path,
-) -> None:
-    """And what is recorded of one query and damaged keeps nothing else from being read."""
-    keyed = STREAM.format(name="s", path="in/*") + 'keys = ["device"]\ncolumns = { x = "double" }\n'
-    config, folder = _written(tmp_path, keyed), tmp_path / "queries"
-    folder.mkdir()
-    near = "SELECT a.x FROM s [RANGE 1 SECOND] a JOIN s b ON ABS(a.x - b.x) <= 1 RECALL 0.9 OVER 1 MINUTE"
-    for name in ("begun", "new", "damaged"):
-        (folder / f"{name}.sql").write_text(near)
-    first = load_settings(config)
-    (earlier,) = first.query("begun").earlier_readings()
-    replace_definition(first.layout.batch_manifests("begun"), definition_of(earlier), "SELECT")
-    damaged = first.layout.batch_manifests("damaged") / "query"
-    damaged.parent.mkdir(parents=True)
-    damaged.write_bytes(b"\xff")
-
-    policies = {query.name: query.how().split()[1] for query in load_settings(config).registered.values()}
-
-    assert policies == {"begun": "needed_slack", "new": "per_source", "damaged": "per_source"}

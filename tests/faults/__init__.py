@@ -17,7 +17,6 @@ sources.py    landed files are cut, replaced or removed while they are taken in
 topics.py     a topic's broker dies, its messages go, transactions are aborted, partitions are added
 sessions.py   an MQTT broker restarts or loses its session with a bridge, which is killed
 heap.py       large batches in a JVM with little memory
-upgrade.py    homes that earlier versions wrote, taken on by this one
 bounds.py     random ranges over a published version against all rows
 readers.py    answers asked without pause beside publishes
 inputs.py     hostile files through the real ingest

@@ -83,7 +83,6 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "run {runs} of all jobs succeeded",
         "{tried:,} rows",
     ),
-    "upgrade": ("homes that earlier versions wrote, continued by this one: content differs", "{tried}"),
     "bounds": (
         "ranges over a published version, compared with all rows: truths outside their interval",
         "{tried}",

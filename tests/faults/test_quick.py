@@ -29,7 +29,6 @@ OTHERS = ("engine", "errors", "disk", "writers", "clocks", "readers", "topics", 
         "damage",
         "sources",
         "interleavings",
-        "upgrade",
         *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS),
     ],
 )

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltalake import DeltaTable, write_deltalake
 
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.declare.settings import Settings
@@ -132,29 +130,3 @@ def test_a_stream_whose_totals_differ_fails_the_publish_and_the_others_are_publi
     assert ask(settings.home, "readings", "*", "count", T0 * 10**6, (T0 + 400) * 10**6)[0].value == 400
     assert publish.run(settings, spark, unchecked=True)["withheld"] == {}
     assert ask(settings.home, "other", "*", "count", T0 * 10**6, (T0 + 400) * 10**6)[0].value == 400
-
-
-def test_rollups_of_an_earlier_tidemark_are_published_and_added_to(
-    spark: SparkSession, lakehouse_of: Callable[[str], Settings]
-) -> None:
-    settings = lakehouse_of(declared())
-    land(settings, "a.ndjson", [reading(second) for second in range(900)])
-    settled(settings, spark)
-    rows = ("readings", "temp", "sum", 10**6 * T0, 10**6 * (T0 + 900))
-    (compensated,) = ask(settings.home, *rows)
-    path = str(settings.layout.rollup("readings"))
-    plain = DeltaTable(path).to_pyarrow_table().drop_columns(["temp__carry"])
-    write_deltalake(path, plain, mode="overwrite", schema_mode="overwrite")
-
-    publish.run(settings, spark, unchecked=True, anew=True)
-    (wide,) = ask(settings.home, *rows)
-    land(settings, "b.ndjson", [reading(second) for second in range(880, 1200)])
-    added = settled(settings, spark)
-    (later,) = ask(settings.home, "readings", "temp", "sum", 10**6 * T0, 10**6 * (T0 + 1200))
-
-    assert wide.value == pytest.approx(compensated.value) and added["is_new"]
-    assert None not in (wide.low, wide.high, compensated.low, compensated.high)
-    assert (wide.low or 0) < (compensated.low or 0) and (compensated.high or 0) < (wide.high or 0)
-    temps = [Decimal(str(t)) for s in range(1200) if (t := reading(s)["temp"]) is not None]
-    assert later.low is not None and later.high is not None
-    assert later.low <= sum(temps) <= later.high

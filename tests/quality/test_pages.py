@@ -70,17 +70,6 @@ def test_the_index_leads_to_every_result(checked_home: Settings) -> None:
     assert (page.count("</i> passed"), page.count("</i> failed")) == (1, 1)
 
 
-def test_pages_of_an_earlier_version_are_made_again(checked_home: Settings) -> None:
-    judge(checked_home, "telemetry", [of_totals(0)])
-    site = report_page(checked_home.layout).parent
-    for page in site.rglob("*.html"):
-        page.write_text('<head><script src="https://example.org/x.js"></script></head>', encoding="utf-8")
-
-    judge(checked_home, "telemetry", [of_totals(0)])
-
-    assert all(map(loads_nothing_foreign, site.rglob("*.html")))
-
-
 @pytest.mark.parametrize(
     "tag",
     [

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from deltalake import DeltaTable, write_deltalake
 
 from jobs import build_rollups, maintain
 from lakehouse.declare.settings import Settings, load_settings
@@ -180,31 +179,6 @@ def test_changed_levels_are_refused_until_rebuilt(lake: Make, tmp_path: Path) ->
     build_rollups.rebuild(changed.settings, changed.spark, "readings")
 
     assert {row[2] % (300 * 10**6) for row in nodes(changed) if row[0] == 3} == {0}
-
-
-def test_a_table_of_an_earlier_tidemark_gets_its_carries_as_it_is_used(lake: Make) -> None:
-    stream, path = lake(), lake().settings.layout.rollup("readings")
-    stream.land("0.ndjson", "".join(json.dumps(r) + "\n" for r in random_readings(1, 60)))
-    stream.take_in()
-    build(stream)
-    before = nodes(stream)
-    plain = DeltaTable(str(path)).to_pyarrow_table().drop_columns(["temp__carry"])
-    write_deltalake(str(path), plain, mode="overwrite", schema_mode="overwrite")
-
-    maintain.run(stream.settings, stream.spark, "readings")
-    kept = nodes(stream)
-    later = [r | {"ts": r["ts"] + 6000, "received": T0 + 6000} for r in random_readings(2, 60)]
-    stream.land("1.ndjson", "".join(json.dumps(r) + "\n" for r in later))
-    stream.take_in()
-    build(stream)
-
-    known = {
-        (r["first_us"] // 10**6 >= T0 + 3000, r["temp__carry"] is not None)
-        for r in folded(stream.settings, "readings").to_pylist()
-        if r["temp__n"]
-    }
-    assert kept == before
-    assert known == {(False, False), (True, True)}
 
 
 def test_a_double_with_decimals_has_exact_sums_and_no_carry(

@@ -83,5 +83,3 @@ def test_what_cannot_be_compared_is_refused(stream: Stream) -> None:
         Wrong(where={"temp": "warm"}).rows_of(stream, 1)
     with pytest.raises(RetractRefused, match="no column 'devise'; there are device, ts, "):
         Wrong(where={"devise": "a"}).rows_of(stream, 1)
-    with pytest.raises(RetractRefused, match="begun by an earlier version"):
-        Wrong.read("source_file = 'a.ndjson'")

@@ -31,7 +31,7 @@ TRACE = np.dtype(
     ],
     align=True,
 )
-# Columns of `sides`, one row per side; the unused one is 0, for states of earlier versions have it.
+# Columns of `sides`, one row per side.
 NEWEST, LAST_ARRIVAL, HORIZON, SLACK, IDLE_TIME, RISKED, UNUSED, UNUSABLE, LOGGED, EDGE, HOLD = range(11)
 # Fields of `state`.
 TIME, FIRST_ARRIVAL, NEXT_CHOICE, KEPT_SINCE, LIVE, REFUSED, PROCESSED = range(7)
@@ -45,14 +45,9 @@ def empty_sides() -> Any:
     return sides
 
 
-def sides_of(packed: bytes, state: bytes, window_us: int) -> Any:
-    """Return the columns of both sides; a state of an earlier version has neither edges nor silent sources."""
-    sides = np.frombuffer(packed, np.int64).reshape(2, -1).copy()
-    if sides.shape[1] > HOLD:
-        return sides
-    time = int(np.frombuffer(state, np.int64)[TIME])
-    edge = NO_TIME if time == NO_TIME else time - window_us
-    return np.column_stack([sides, np.full(2, edge), np.full(2, FAR_AHEAD)])
+def sides_of(packed: bytes) -> Any:
+    """Return the columns of both sides as they were packed."""
+    return np.frombuffer(packed, np.int64).reshape(2, -1).copy()
 
 
 def clock_after(sides: Any, states: Any, rows: int) -> tuple[Any, Any]:

@@ -208,8 +208,7 @@ class NeededSlack:
     def restore(self, packed: bytes) -> None:
         """Become the policy that the snapshot was taken of; all settings must be the same."""
         parts = parts_of(packed)
-        # A version without spare rows wrote the quarter alone.
-        quarter, self._since_us = (*np.frombuffer(parts[0], np.int64).tolist(), NO_TIME)[:2]
+        quarter, self._since_us = np.frombuffer(parts[0], np.int64).tolist()
         self._quarter = None if quarter == NO_TIME else quarter
         self._totals = np.frombuffer(parts[1]).reshape(-1, 3).copy()
         shape = self._counted.shape

@@ -258,7 +258,7 @@ class QJoin:
 
         ``rows`` entered after the others. Those at or below the horizons, of both, are gone.
         """
-        self._sides = sides_of(counters["sides"], counters["state"], self.window_us)
+        self._sides = sides_of(counters["sides"])
         self._state = np.frombuffer(counters["state"], np.int64).copy()
         self.policy.restore(counters["policy"])
         self._held = []

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
 Watch = tuple[Any, Any, Any, Any, Any, Any]
 PACKED = np.dtype([("side", np.int64), ("slot", np.int64), ("source", SOURCE)])
-# The first number of what is packed says which fields of a source follow. Versions that did not count pairs began with
-# how many sources there were; the next one did not know which silences had held rows back.
-FORM, WITHOUT_SILENCES = -3, -2
-_FIELDS = "id", "heard", "reached", "until", "gap", "seen", "backlog"
-_COUNTS = "rows", "pairs", "sent", "found"
 
 
 def watch_of(
@@ -53,36 +48,25 @@ def pack(watch: Watch) -> bytes:
     side, slot = np.nonzero(records["seen"])
     own = np.empty(len(side), PACKED)
     own["side"], own["slot"], own["source"] = side, slot, records[side, slot]
-    head = np.int64(FORM).tobytes() + settings[SPARED].tobytes() + silences.tobytes()
+    head = settings[SPARED].tobytes() + silences.tobytes()
     whole: bytes = head + totals.tobytes() + own.tobytes()
     return whole
 
 
 def unpack(watch: Watch, packed: bytes) -> None:
-    """Take over what was packed, by this version or an earlier one."""
+    """Take over what was packed."""
     records, listed, totals, settings, silences, looks = watch
-    form = int(np.frombuffer(packed, np.int64, 1)[0])
-    head, fields = _form(form)
-    settings[SPARED] = np.frombuffer(packed, np.float64, 1, 8)[0] if head else 0.0
-    silences[:] = np.frombuffer(packed, np.float64, 4, 16).reshape(2, 2) if form == FORM else [1.0, 0.0]
-    totals[:] = np.frombuffer(packed, np.int64, 4, head).reshape(2, 2)
-    kinds = [("side", np.int64), ("slot", np.int64), *((name, SOURCE[name]) for name in fields)]
-    own = np.frombuffer(packed[head + totals.nbytes :], np.dtype(kinds))
+    settings[SPARED] = np.frombuffer(packed, np.float64, 1)[0]
+    silences[:] = np.frombuffer(packed, np.float64, 4, 8).reshape(2, 2)
+    totals[:] = np.frombuffer(packed, np.int64, 4, 40).reshape(2, 2)
+    own = np.frombuffer(packed[40 + totals.nbytes :], PACKED)
     records[:] = np.zeros(1, SOURCE)[0]
-    for name in fields:
-        records[name][own["side"], own["slot"]] = own[name]
+    records[own["side"], own["slot"]] = own["source"]
     looks[DUE] = NO_TIME
     for side in (0, 1):
         slots: Int64s = own["slot"][own["side"] == side]
         listed[side, : len(slots)] = slots
     assert totals[:, KNOWN].tolist() == [np.count_nonzero(own["side"] == side) for side in (0, 1)]
-
-
-def _form(form: int) -> tuple[int, tuple[str, ...]]:
-    """Return how many bytes of a packed watch come before its totals, and what it has of a source."""
-    if form == FORM:
-        return 48, tuple(SOURCE.names or ())
-    return (16, (*_FIELDS, *_COUNTS)) if form == WITHOUT_SILENCES else (0, _FIELDS)
 
 
 NO_WATCH = watch_of(0)

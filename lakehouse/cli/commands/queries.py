@@ -93,7 +93,7 @@ def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
 
 def _print(found: Mapping[str, Any], settings: Settings) -> None:
     from lakehouse.cli.output import print_line, print_table
-    from lakehouse.cli.pages.explain_text import evaluated_before_in_words, stopped_in_words
+    from lakehouse.cli.pages.explain_text import stopped_in_words
     from lakehouse.queries.kind import kinds
 
     if not found["queries"] and not found["faulty"]:
@@ -111,8 +111,6 @@ def _print(found: Mapping[str, Any], settings: Settings) -> None:
                 print_line(f"{facts['query']}: the next tick is {waiting}")
     _print_operators(found["queries"])
     for facts in found["queries"]:
-        if facts["evaluated_before"]:
-            print_line(f"\n{facts['query']}: {evaluated_before_in_words(facts)}")
         if facts["state"] == "stopped":
             print_line(f"\n{facts['query']} is stopped: {stopped_in_words(facts['stopped'])}")
     for name, problems in found["faulty"].items():

@@ -58,8 +58,6 @@ def print_explained(facts: Facts, text: ExplainText) -> None:
     """Print what is known of a query; before its first batch that is its plan."""
     description = f": {facts['description']}" if facts["description"] else ""
     print_line(f"{facts['query']}{description}\nstate: {_state_in_full(facts)}")
-    if facts["evaluated_before"]:
-        print_line(evaluated_before_in_words(facts))
     for name, sentence in plan_in_words(facts, text):
         print_line(f"{name + ':':<11}{sentence}")
     if not facts["batches"]:
@@ -194,14 +192,6 @@ def stopped_in_words(stopped: Facts) -> str:
     return (
         f"batch {stopped['batch']}, at {stopped['operator'].replace('`', '')}{place}: {stopped['error']}; mend it, the "
         "next run goes on from there"
-    )
-
-
-def evaluated_before_in_words(facts: Facts) -> str:
-    """Return that results were made by an earlier evaluation of conditions, and what to do."""
-    return (
-        f"results were made by an earlier evaluation of conditions, which took {facts['evaluated_before']} for another "
-        f"condition; start over with `tidemark queries --forget {facts['query']}`"
     )
 
 

@@ -32,9 +32,7 @@ FOLDED = "folded.sqlite"
 # What each lease protects: folders of the home, with a folder for each stream or query, and the names of files there.
 _FILES_OF = {
     "raw": [("manifests", "[0-9]*.json"), ("manifests", FOLDED)],
-    "queries": [
-        ("batch_manifests", name) for name in ("query", "statement", "evaluation", "batch-*", FOLDED)
-    ],
+    "queries": [("batch_manifests", name) for name in ("query", "statement", "batch-*", FOLDED)],
     "repairs": [("batch_manifests", "repair-*")],
 }
 _COPIED, _LOCK = "copies.json", ".copies.lock"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.home.control.database import ControlUnreachable
-from lakehouse.home.control.schema import STEPS, ControlOlder, require_known
+from lakehouse.home.control.schema import TABLES, VERSION, require_known
 from lakehouse.home.damaged import DamagedFile
 
 _TIMEOUT_S = 30
@@ -36,7 +36,7 @@ class LocalStore:
         """Return the rows of a question; none, and no file, where nothing was ever kept.
 
         Raises:
-            ControlOlder: when an earlier version made the file, and this process may not write it.
+            OtherVersion: when another version made the file.
         """
         if not self.path.exists():
             return []
@@ -61,7 +61,7 @@ class LocalStore:
             found = database.execute("PRAGMA quick_check").fetchone()[0]
         if found != "ok":
             raise DamagedFile(f"{self.path} is damaged ({found}): {_RESTORE}")
-        return f"{self.path}, tables of version {len(STEPS)}"
+        return f"{self.path}, tables of version {VERSION}"
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
@@ -69,7 +69,7 @@ class LocalStore:
 
         Raises:
             ControlUnreachable: when it is locked for long, or the disk is full.
-            ControlNewer: when its tables are of a later version.
+            OtherVersion: when its tables are of another version.
             DamagedFile: when it is no such file.
         """
         try:
@@ -77,7 +77,7 @@ class LocalStore:
             address = f"{self.path.absolute().as_uri()}?mode=rw"
             connection = sqlite3.connect(address, timeout=_TIMEOUT_S, isolation_level=None, uri=True)
             with closing(connection) as database:
-                _bring_up_to_date(database, self.path)
+                _create_tables(database, self.path)
                 yield database
         except sqlite3.OperationalError as error:
             raise ControlUnreachable(f"control store {self.path}: {error}") from error
@@ -85,29 +85,16 @@ class LocalStore:
             raise DamagedFile(f"{self.path} is damaged ({error}): {_RESTORE}") from error
 
 
-def _bring_up_to_date(database: sqlite3.Connection, path: Path) -> None:
-    found = _version(database, path)
-    if found == len(STEPS):
+def _create_tables(database: sqlite3.Connection, path: Path) -> None:
+    """Create the tables; nothing where they are. What is not committed goes with the connection."""
+    if _version(database, path) == VERSION:
         return
-    try:
-        _migrate(database, path)
-    except sqlite3.OperationalError as error:
-        if "readonly" not in str(error):
-            raise
-        raise ControlOlder(
-            f"the control store {path} has tables of version {found}, and this Tidemark reads version {len(STEPS)}: "
-            "run a command as somebody who may write it, such as `tidemark run`, once"
-        ) from None
-
-
-def _migrate(database: sqlite3.Connection, path: Path) -> None:
-    """Take the tables to today's version; what is not committed goes with the connection."""
     database.execute("BEGIN IMMEDIATE")
     # Again: another process may have done it meanwhile.
-    for step in STEPS[_version(database, path) :]:
-        for statement in step:
+    if _version(database, path) == 0:
+        for statement in TABLES:
             database.execute(statement)
-    database.execute(f"PRAGMA user_version = {len(STEPS)}")
+        database.execute(f"PRAGMA user_version = {VERSION}")
     database.execute("COMMIT")
 
 

@@ -1,4 +1,4 @@
-"""The tables of a control store, and how those of an earlier version become those of today.
+"""The tables of a control store, and their version, which stands for all that a home keeps.
 
     tidemark_schema      one row: the version of the tables; SQLite's ``user_version`` in a file
     tidemark_leases      a row for each lease that was ever taken, with the number of its last holder; none in a file
@@ -9,8 +9,8 @@
     tidemark_heartbeats  the last heartbeat of each service, bridge and collector, as JSON; none in a file
     tidemark_refused     changes of alarms that the address refused, as they were posted; until it takes them
 
-A version is a step of ``STEPS``, in SQL that Postgres and SQLite know. It is never changed once it was released; a
-later one adds its own.
+A home that another version wrote is refused with what to do. The version grows with every change of these tables, and
+of any table, state or file of a home that has no version of its own.
 """
 
 from __future__ import annotations
@@ -22,37 +22,24 @@ from lakehouse.declare.problems import Permanent
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+VERSION = 8
 # ``holder`` is null where the last holder has given the lease back.
-STEPS = (
-    (
-        "CREATE TABLE tidemark_leases (home TEXT NOT NULL, name TEXT NOT NULL, fence BIGINT NOT NULL, holder TEXT, "
-        "PRIMARY KEY (home, name))",
-    ),
-    (
-        "CREATE TABLE tidemark_outcomes (home TEXT NOT NULL, job TEXT NOT NULL, stream TEXT NOT NULL, "
-        "outcome TEXT NOT NULL, PRIMARY KEY (home, job, stream))",
-    ),
-    (
-        "CREATE TABLE tidemark_tokens (home TEXT NOT NULL, name TEXT NOT NULL, hash TEXT NOT NULL, "
-        "scopes TEXT NOT NULL, streams TEXT, created_at TEXT NOT NULL, PRIMARY KEY (home, name))",
-    ),
-    (
-        "CREATE TABLE tidemark_delivered (home TEXT NOT NULL, query TEXT NOT NULL, batch BIGINT NOT NULL, "
-        "repair BIGINT NOT NULL, PRIMARY KEY (home, query))",
-    ),
-    (
-        "CREATE TABLE tidemark_refused (home TEXT NOT NULL, query TEXT NOT NULL, alarm TEXT NOT NULL, "
-        "change BIGINT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (home, query, alarm, change))",
-    ),
-    (
-        "CREATE TABLE tidemark_files (home TEXT NOT NULL, path TEXT NOT NULL, part TEXT NOT NULL, "
-        "change BIGINT NOT NULL, content TEXT, PRIMARY KEY (home, path))",
-        "CREATE UNIQUE INDEX tidemark_changes ON tidemark_files (home, part, change)",
-    ),
-    (
-        "CREATE TABLE tidemark_heartbeats (home TEXT NOT NULL, kind TEXT NOT NULL, stream TEXT NOT NULL, "
-        "heartbeat TEXT NOT NULL, PRIMARY KEY (home, kind, stream))",
-    ),
+TABLES = (
+    "CREATE TABLE tidemark_leases (home TEXT NOT NULL, name TEXT NOT NULL, fence BIGINT NOT NULL, holder TEXT, "
+    "PRIMARY KEY (home, name))",
+    "CREATE TABLE tidemark_outcomes (home TEXT NOT NULL, job TEXT NOT NULL, stream TEXT NOT NULL, "
+    "outcome TEXT NOT NULL, PRIMARY KEY (home, job, stream))",
+    "CREATE TABLE tidemark_tokens (home TEXT NOT NULL, name TEXT NOT NULL, hash TEXT NOT NULL, "
+    "scopes TEXT NOT NULL, streams TEXT, created_at TEXT NOT NULL, PRIMARY KEY (home, name))",
+    "CREATE TABLE tidemark_delivered (home TEXT NOT NULL, query TEXT NOT NULL, batch BIGINT NOT NULL, "
+    "repair BIGINT NOT NULL, PRIMARY KEY (home, query))",
+    "CREATE TABLE tidemark_refused (home TEXT NOT NULL, query TEXT NOT NULL, alarm TEXT NOT NULL, "
+    "change BIGINT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (home, query, alarm, change))",
+    "CREATE TABLE tidemark_files (home TEXT NOT NULL, path TEXT NOT NULL, part TEXT NOT NULL, "
+    "change BIGINT NOT NULL, content TEXT, PRIMARY KEY (home, path))",
+    "CREATE UNIQUE INDEX tidemark_changes ON tidemark_files (home, part, change)",
+    "CREATE TABLE tidemark_heartbeats (home TEXT NOT NULL, kind TEXT NOT NULL, stream TEXT NOT NULL, "
+    "heartbeat TEXT NOT NULL, PRIMARY KEY (home, kind, stream))",
 )
 # The rows of a home besides its leases: each table's columns after ``home``.
 ROWS = {
@@ -65,34 +52,29 @@ ROWS = {
 _CHANGING = 7_305_190_428_113_220_608
 
 
-class ControlNewer(Permanent, RuntimeError):
-    """The tables of the control store are of a later version than this one knows."""
+class OtherVersion(Permanent, RuntimeError):
+    """The home is of another version than this one reads."""
 
 
-class ControlOlder(Permanent, RuntimeError):
-    """The tables of the control store are of an earlier version, and this process may not change them."""
-
-
-def bring_up_to_date(connection: Connection) -> None:
-    """Create the tables, or take them from their version to today's; nothing where they are.
+def create_tables(connection: Connection) -> None:
+    """Create the tables; nothing where they are.
 
     Raises:
-        ControlNewer: when they are of a later version.
+        OtherVersion: when they are of another one.
     """
     from sqlalchemy import text
 
-    if version_of(connection) == len(STEPS):
+    if version_of(connection) == VERSION:
         return
     connection.execute(text("BEGIN"))
     try:
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CHANGING})
-        connection.execute(text("CREATE TABLE IF NOT EXISTS tidemark_schema (version BIGINT NOT NULL)"))
         # Again: another process may have done it meanwhile.
-        for step in STEPS[version_of(connection) :]:
-            for statement in step:
+        if version_of(connection) == 0:
+            connection.execute(text("CREATE TABLE IF NOT EXISTS tidemark_schema (version BIGINT NOT NULL)"))
+            for statement in TABLES:
                 connection.execute(text(statement))
-        connection.execute(text("DELETE FROM tidemark_schema"))
-        connection.execute(text("INSERT INTO tidemark_schema VALUES (:version)"), {"version": len(STEPS)})
+            connection.execute(text("INSERT INTO tidemark_schema VALUES (:version)"), {"version": VERSION})
     except BaseException:
         connection.execute(text("ROLLBACK"))
         raise
@@ -103,7 +85,7 @@ def version_of(connection: Connection) -> int:
     """Return the version of the tables, 0 where there are none.
 
     Raises:
-        ControlNewer: when it is later than the last that is known here.
+        OtherVersion: when it is another one than this.
     """
     from sqlalchemy import text
 
@@ -115,13 +97,16 @@ def version_of(connection: Connection) -> int:
 
 
 def require_known(version: int, store: str) -> None:
-    """Make sure that the tables of a store are of a version that is known here.
+    """Make sure that the tables of a store are of this version, or not made yet.
 
     Raises:
-        ControlNewer: when they are of a later one.
+        OtherVersion: when they are of another one.
     """
-    if version > len(STEPS):
-        raise ControlNewer(
-            f"{store} has tables of version {version}, and this Tidemark knows them up to version {len(STEPS)}: "
-            "run the newer Tidemark that made them"
-        )
+    if version in (0, VERSION):
+        return
+    found = f"{store} has tables of version {version}, and this Tidemark reads version {VERSION}"
+    if version > VERSION:
+        raise OtherVersion(f"{found}: run the newer Tidemark that made them")
+    raise OtherVersion(
+        f"{found}: run the older Tidemark that made them, or ingest the landed files into a new home"
+    )

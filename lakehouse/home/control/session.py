@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakehouse.home.control.database import ControlUnreachable, connect, masked, told
-from lakehouse.home.control.schema import bring_up_to_date, version_of
+from lakehouse.home.control.schema import create_tables, version_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -195,7 +195,7 @@ class Session:
                 ("tcp_keepalives_count", 3),
             ):
                 connection.execute(text(f"SET {name} = {value}"))
-            bring_up_to_date(connection)
+            create_tables(connection)
             self._connection = connection
         return self._connection
 
@@ -220,18 +220,18 @@ def session_of(url: str) -> Session:
 
 
 def examined(url: str) -> str:
-    """Return where a control store is and what it runs on; its tables are created or brought up to date.
+    """Return where a control store is and what it runs on; its tables are created.
 
     Raises:
         ControlUnreachable: when it refuses, or does not answer.
-        ControlNewer: when its tables are of a later version.
+        OtherVersion: when its tables are of another version.
     """
     from sqlalchemy import text
 
     with told(url), connect(url) as connection:
         if (connection.dialect.server_version_info or (0,)) < (14,):
             raise ControlUnreachable(f"control store {masked(url)}: expected PostgreSQL 14 or later")
-        bring_up_to_date(connection)
+        create_tables(connection)
         server = connection.execute(text("SHOW server_version")).scalar()
         return f"{masked(url)}, PostgreSQL {server}, tables of version {version_of(connection)}"
 

@@ -8,12 +8,15 @@ Statements are in the SQL that both know, and each is a transaction of its own. 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.control.local import LocalStore
 from lakehouse.home.control.place import NAME, place_of
+from lakehouse.home.damaged import DamagedFile
 
 if TYPE_CHECKING:
     from lakehouse.home.control.session import Session
@@ -48,6 +51,16 @@ class SharedStore:
     def change(self, statement: str, **values: Any) -> int:
         """Change rows; return how many."""
         return self.session.change(statement, home=self.home, **values)
+
+
+def require_version(root: Path) -> None:
+    """Make sure that this version wrote the rows of a home's file; what is damaged is named by whoever reads it.
+
+    Raises:
+        OtherVersion: when another one did.
+    """
+    with suppress(ControlUnreachable, DamagedFile):
+        LocalStore(root / FILE).rows("SELECT 1")
 
 
 def store_of(root: Path) -> Store:

@@ -61,7 +61,6 @@ class MultiwayRun(QueryRun[MultiwayQuery]):
     """
 
     counts = (*TAKEN, "results")
-    metrics_table = "multiway_batches"
     costs: Costs = field(default_factory=dict)
     slots: int = MOST_SLOTS
     joins: str = ""

@@ -69,7 +69,7 @@ class HeldJoin:
         found = [self._rows(each.counters, each.segments) for each in parents]
         rows = _as_one([each for each in found if each is not None])
         counters = [each.counters for each in parents]
-        sides = np.stack([sides_of(each["sides"], each["state"], self._window_us) for each in counters])
+        sides = np.stack([sides_of(each["sides"]) for each in counters])
         states = np.stack([np.frombuffer(each["state"], np.int64) for each in counters])
         if rows is not None:
             held = _as_held(rows, self.join.columns)

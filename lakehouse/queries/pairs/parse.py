@@ -127,7 +127,6 @@ def read(asked: Asked) -> PairsQuery | None:
         policy=policy,
         sources=watched,
         spare_rows=int(parts.clauses.numbers.get("SPARE", SPARE_ROWS)),
-        is_policy_asked="POLICY" in parts.clauses.words,
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
 from lakehouse.algorithms.late_join.margin import SEEING_SILENCES, judged_share, usual_margin
@@ -48,7 +48,6 @@ class PairsQuery(Query):
     ``recall`` of the pairs of any ``period_us`` are found at once; slack is chosen every ``step_us``. ``sources``: by
     side the columns that tell who sent a row, where the policy watches sources; no columns make a side one source.
     ``spare_rows``: what a bucket may hold whether past pairs needed it or not; the paper's policy spares none.
-    ``is_policy_asked``: whether the text names the policy.
     """
 
     kind: ClassVar[str] = "pairs"
@@ -63,7 +62,6 @@ class PairsQuery(Query):
     policy: Policy
     sources: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     spare_rows: int = SPARE_ROWS
-    is_policy_asked: bool = True
 
     def definition(self) -> str:
         """Definition that results and state depend on, as one line; texts that mean the same give the same line."""
@@ -87,15 +85,8 @@ class PairsQuery(Query):
     def how(self) -> str:
         """Policy that chooses slack."""
         by = "" if self.sources is None else f" BY [{' | '.join(map(', '.join, self.sources))}]"
-        # Left out where it is the default: queries of versions that had no spare go on.
         spare = "" if self.spare_rows == SPARE_ROWS else f" SPARE {self.spare_rows}"
         return f"POLICY {self.policy}{by}{spare}"
-
-    def earlier_readings(self) -> tuple[Self, ...]:
-        """Return the query with needed slack, which was the default of every join, if its text names no policy."""
-        if self.is_policy_asked or self.policy == "needed_slack":
-            return ()
-        return (replace(self, policy="needed_slack", sources=None),)
 
     @property
     def is_divided(self) -> bool:

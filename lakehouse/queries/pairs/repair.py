@@ -156,7 +156,5 @@ class BucketRepair:
 
 def _edges(logged: pa.Table, window_us: int) -> Int64s:
     """Return up to which time the partners of each logged row needed slack; without sources it follows stream time."""
-    usual = pc.subtract(logged["time_us"], window_us)
-    known = pc.coalesce(logged["edge_us"], usual) if "edge_us" in logged.column_names else usual
-    edges: Int64s = known.to_numpy()
+    edges: Int64s = pc.coalesce(logged["edge_us"], pc.subtract(logged["time_us"], window_us)).to_numpy()
     return edges

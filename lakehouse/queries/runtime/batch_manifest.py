@@ -28,7 +28,6 @@ from lakehouse.home.damaged import RESTORE, naming
 from lakehouse.home.folded_file import RECENT, FoldedFile
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry, read_extent
-from lakehouse.home.query_meaning import read_buckets
 from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.home.table_log import bounds
 
@@ -158,7 +157,7 @@ def read_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest | None
         return _of_file(path)
     except FileNotFoundError:
         found = _folded(folder).ask("SELECT text FROM manifests WHERE kind = ? AND number = ?", kind, number)
-        return _read(folder, found[0][0]) if found else None
+        return _read(found[0][0]) if found else None
 
 
 def fold(layout: Home, query: str) -> int:
@@ -193,23 +192,17 @@ def _folded(folder: Path) -> FoldedFile:
 def _of_file(path: Path) -> BatchManifest:
     """Return a manifest, read once per process: the content of a name changes only when a query is forgotten."""
     with naming(path, f"{RESTORE}, or start over with `tidemark queries --forget {path.parent.name}`"):
-        return _read(path.parent, path.read_text("utf-8"))
+        return _read(path.read_text("utf-8"))
 
 
-def _read(folder: Path, text: str) -> BatchManifest:
+def _read(text: str) -> BatchManifest:
     one = json.loads(text)
     return BatchManifest(
         one["number"],
         tuple((low, high) for low, high in one["spans"]),
-        one.get("through_repair", one.get("told", 0)),
-        tuple(Scale(**each) for each in one["scales"]) if "scales" in one else _only_scale(folder),
+        one["through_repair"],
+        tuple(Scale(**each) for each in one["scales"]),
     )
-
-
-def _only_scale(folder: Path) -> Scales:
-    """Return the scale of a batch whose manifest has none: its version had one number of buckets for good."""
-    buckets = read_buckets(folder)
-    return (Scale(1, buckets),) if buckets else ()
 
 
 def write_manifest(folder: Path, kind: Kind, manifest: BatchManifest) -> None:

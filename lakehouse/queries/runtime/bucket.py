@@ -358,11 +358,7 @@ def _state_rows(change: Change, attempts: bytes) -> pa.Table:
 
 
 def _taken_apart(rows: pa.Table) -> tuple[dict[str, bytes], dict[str, int]]:
-    """Return counters and markers.
-
-    Raises:
-        ValueError: if a version before segments has written the state, complete after each batch.
-    """
+    """Return counters and markers."""
     counters, alive_from = dict[str, bytes](), dict[str, int]()
     columns = (rows[name].to_pylist() for name in ("part", "content", "leave_us"))
     for part, content, leave_us in zip(*columns, strict=True):
@@ -370,11 +366,6 @@ def _taken_apart(rows: pa.Table) -> tuple[dict[str, bytes], dict[str, int]]:
             counters[part] = content
         elif content is None:
             alive_from[part] = leave_us
-    if _ATTEMPTS not in counters:
-        raise ValueError(
-            "expected a state in segments, found one that an earlier version wrote as a whole: "
-            "`tidemark queries --forget QUERY` starts the query over"
-        )
     return counters, alive_from
 
 

@@ -46,8 +46,6 @@ class QueryRun(ABC, Generic[Q]):
     """A registered query and where it runs; ``counts``: the totals that ``finish`` returns."""
 
     counts: ClassVar[tuple[str, ...]]
-    # The name of the table of metrics in sql/tables, if columns were added later.
-    metrics_table: ClassVar[str] = ""
     spark: SparkSession
     layout: Home
     query: Q
@@ -127,7 +125,7 @@ class QueryRun(ABC, Generic[Q]):
         stamp = {"batch": batch, **times, "committed_at": datetime.now(UTC)}
         table, writer = self.layout.queries(self.query.name), f"query-{self.query.name}"
         stamped = [{**row, **stamp} for row in rows]
-        tables.append_rows(stamped, table, writer, batch, self.metrics_table)
+        tables.append_rows(stamped, table, writer, batch)
         crash_point("queries.finished")
 
     def state_files(self, manifest: BatchManifest) -> SegmentFiles:

@@ -36,7 +36,6 @@ from lakehouse.queries.kind import (
 )
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Span, read_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_open, read_batch_metrics
-from lakehouse.queries.runtime.earlier_evaluation import evaluated_before
 from lakehouse.queries.runtime.failure import Failure, read_failure
 from lakehouse.queries.runtime.operators import Scans, conditions_of, read_scans
 from lakehouse.queries.runtime.reset_query import known_queries
@@ -159,7 +158,6 @@ class QueryState(ABC):
             **self.own_summary(),
             **self._scan_summary(),
             "state": self.state,
-            "evaluated_before": evaluated_before(self.layout, self.query),
             "waiting": self.waiting,
             "batches": metrics.finished,
             "rows": metrics.total("rows"),

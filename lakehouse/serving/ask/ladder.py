@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from lakehouse.algorithms.rollup.refinement import MOST_READS
-from lakehouse.serving.ask.question import INCREASE, AskError, Question
+from lakehouse.serving.ask.question import INCREASE, Question
 from lakehouse.serving.literals import text
 
 if TYPE_CHECKING:
@@ -102,12 +102,7 @@ def ladder_of(connection: duckdb.DuckDBPyConnection, question: Question) -> Ladd
 
 
 def _read(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> Ladder | None:
-    import duckdb
-
-    try:
-        rows = connection.execute(_LADDER.format(stream=text(stream), measure=text(measure))).fetchall()
-    except duckdb.BinderException:
-        raise AskError("this version was published by an earlier Tidemark: run `tidemark run`") from None
+    rows = connection.execute(_LADDER.format(stream=text(stream), measure=text(measure))).fetchall()
     if not rows:
         return None
     groupings: list[dict[str, Any]] = rows[0][5]

@@ -96,11 +96,7 @@ def _kept(stream: StreamSnapshot) -> str:
     """Return SQL for the new partial nodes, without those that their level no longer keeps."""
     assert stream.changed is not None
     kept = [f"level = {n} AND start_us >= {start}" for n, start in enumerate(stream.horizons, start=1)]
-    # Files that an earlier Tidemark wrote have no carries.
-    carries = [f"NULL::DOUBLE AS {name(f'{m.name}__carry')}" for m in stream.measures if not m.is_exact]
-    empty = f"SELECT {', '.join(['NULL::INTEGER AS level', *carries])} WHERE false"
-    nodes = f"SELECT * FROM {parquet(stream.changed.nodes)} UNION ALL BY NAME {empty}"
-    return f"(SELECT * FROM ({nodes}) WHERE {' OR '.join(kept)})"
+    return f"(SELECT * FROM {parquet(stream.changed.nodes)} WHERE {' OR '.join(kept)})"
 
 
 def _folded(stream: StreamSnapshot) -> str:

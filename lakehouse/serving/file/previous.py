@@ -54,12 +54,7 @@ def attach_previous(connection: duckdb.DuckDBPyConnection, folder: Path, version
 
 
 def published_rows(connection: duckdb.DuckDBPyConnection, database: str) -> Mapping[str, RowsBefore]:
-    """Return the tables of rows of an attached version by name; none if its tables are of an earlier form."""
-    listed = (
-        f"SELECT 1 FROM duckdb_tables() WHERE database_name = {text(database)} AND table_name = 'row_tables'"
-    )
-    if connection.execute(listed).fetchone() is None:
-        return {}
+    """Return the tables of rows of an attached version by name."""
     columns = "name, basis, batches, repairs, from_us, shown, log_version"
     rows = connection.execute(f"SELECT {columns} FROM {database}.row_tables").fetchall()
     return {found[0]: RowsBefore(*found) for found in rows}
@@ -87,20 +82,11 @@ def kept_open(home: Home) -> Iterator[None]:
 
 
 def published_queries(home: Home) -> Mapping[str, dict[str, Any]]:
-    """Return the rows of ``queries`` of the current version by name, without the columns that are lists.
-
-    None if its tables are of an earlier form.
-    """
+    """Return the rows of ``queries`` of the current version by name, without the columns that are lists."""
     if current_version(home.serving) is None:
         return {}
     with hold_current(home.serving) as held, connect_locked(held.path) as connection:
-        if "table_id" not in _columns_of(connection, "queries"):
-            return {}
         found = connection.execute('SELECT * EXCLUDE ("groups") FROM queries')
         columns = [column[0] for column in found.description]
         rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
     return {row["query"]: row for row in rows}
-
-
-def _columns_of(connection: duckdb.DuckDBPyConnection, table: str) -> set[str]:
-    return {row[0] for row in connection.execute(f"DESCRIBE {table}").fetchall()}

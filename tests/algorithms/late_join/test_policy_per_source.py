@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import base64
-import zlib
 from typing import Any
 
 import numpy as np
@@ -14,22 +12,12 @@ from lakehouse.algorithms.late_join.contract import NO_SOURCE, NO_TIME, Batch
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.algorithms.late_join.qjoin import QJoin
-from lakehouse.algorithms.late_join.source_kernels import DUE, FAR_AHEAD, SHARE, look
-from lakehouse.algorithms.late_join.sources import unpack
+from lakehouse.algorithms.late_join.source_kernels import DUE, SHARE
 from tests.algorithms.late_join.streams import outcome_of, parts
 
 SECOND = 1_000_000
 # What was stored of the sources of ``stream_with_a_silence`` at 20.985 s by the version that did not count pairs, and
 # by the one that did not know which silences had held rows back.
-STORED_BEFORE_PAIRS = (
-    "c-muOKm{xe#DR<%_KaZ0Whe~+57xfkrR`nz*nx)$S@j2d80!|4W`oizOdP=a4LlrB%mI@fj~#e%nDdMg)x9%#A^H^*Ni*j&R2(MV@eJZ0fn"
-    "WASnFCW40;SnuGOUJRsR~I$tmb@S#BNRkl)(z+!~6paCt}@`3l(RE@?rjgg%h#nR6-4aYl6l%ESw0L0|2GcH)Q"
-)
-STORED_BEFORE_SILENCES = (
-    "c-s5-9|9K41c8<IEDWdsosSD-%&=z!GcH4E2zape^)7Aivd0cQOvtJ~*h@fJt5Hm`bO2Kh`3^9VTTq$}&7KddQSAYf9k}f|Ou(LJjHv#d!Rr7"
-    "PQBZWiY7Z}(J(5t?X#)0qhU$Z9?|26Bhrlm;lI+=v!ycF+AyAqfrjykWEL9<Ch}E7ijHvctk7Z1I5}*uLC?6JHD@;fWw_gP8$%X1;hVo(I1&b$"
-    "Y*;5I%0B$HWJ;UOOkUg;U_5p`I08V9A;{"
-)
 
 
 def stream_with_a_silence(silence_us: int, rows: int = 8000, sources: int = 8) -> Batch:
@@ -298,21 +286,6 @@ def test_more_sources_than_slots_are_watched_alike_however_rows_are_divided(
 
     assert outcome_of(whole, [batch]) == outcome_of(single, parts(batch, range(len(batch))))
     assert whole.snapshot() == single.snapshot()
-
-
-@pytest.mark.parametrize("stored", [STORED_BEFORE_PAIRS, STORED_BEFORE_SILENCES])
-def test_sources_stored_by_earlier_versions_are_read_and_waited_for(stored: str) -> None:
-    policy = PerSource(0.95, 10 * SECOND)
-    QJoin(Equality(), SECOND // 10, policy)
-
-    unpack(policy.watch, zlib.decompress(base64.b85decode(stored)))
-
-    records = policy.watch[0]
-    assert records["id"][records["seen"] > 0].tolist() == [0, 6, 4, 2, 7, 5, 3, 1]
-    assert set(records["seen"][records["seen"] > 0].tolist()) == {500, 524, 525}
-    # What the silent source had reached: nothing is known of its pairs, or it finds too many of them to be missed.
-    assert look(policy.watch, 20_985_000, np.zeros(2, np.int64)) == (19_995_000, FAR_AHEAD)
-    assert policy.watch[4].tolist() == [[1.0, 0.0]] * 2
 
 
 @settings(deadline=None, max_examples=20)

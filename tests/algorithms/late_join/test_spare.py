@@ -120,18 +120,3 @@ def test_a_policy_that_spares_goes_on_from_its_snapshot_anywhere(seed: int, cuts
 
     assert found == whole.process(batch).pairs.left.tolist()
     assert join.snapshot() == whole.snapshot()
-
-
-def test_a_snapshot_of_a_version_without_spare_rows_is_taken_over() -> None:
-    policy = NeededSlack(0.9, 60 * SECOND)
-    join = QJoin(Equality(), SECOND, policy)
-    join.process(bursts(3, 900))
-    first, *rest = policy.parts()
-    old = b"".join(len(part).to_bytes(8, "little") + part for part in (first[:8], *rest))
-
-    again = NeededSlack(0.9, 60 * SECOND, spare=100)
-    again.begin(SECOND)
-    again.restore(old)
-
-    assert again.parts()[1:] == rest
-    assert again.choose(900 * SECOND) >= policy.choose(900 * SECOND)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.declare.settings import load_settings
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
 from lakehouse.home.query_meaning import replace_definition
@@ -28,7 +27,7 @@ FIELDS = {
         "state",
     ),
     *("waiting", "batches", "rows", "pairs_online", "pairs_repaired", "open", "held", "state_bytes"),
-    *("newest_us", "last_batch_at", "last_batch_age_s", "evaluated_before"),
+    *("newest_us", "last_batch_at", "last_batch_age_s"),
 }
 
 
@@ -62,26 +61,6 @@ def test_a_query_that_never_ran_is_no_error(called: Tidemark, tmp_path: Path) ->
 
     write_ledger(settings.layout, "flows", 2)
     assert "  new, 2 wait  " in called("queries").stdout
-
-
-def test_results_of_an_earlier_evaluation_are_named_until_the_query_is_started_over(
-    called: Tidemark, tmp_path: Path
-) -> None:
-    settings = declare(tmp_path)
-    path = tmp_path / "queries" / "replies.sql"
-    path.write_text(
-        path.read_text("utf-8").replace("RECALL", "AND r.device NOT LIKE 'a%' RECALL", 1), "utf-8"
-    )
-    run_by_hand(load_settings(settings.config, settings.home))
-    folder = settings.layout.batch_manifests("replies")
-    assert "earlier evaluation" not in called("queries").stdout
-    (folder / "evaluation").unlink()
-
-    sentence = "took `device` NOT LIKE 'a%' for another condition; start over with `tidemark queries --forget replies`"
-
-    assert all(sentence in called(*words).stdout for words in (("queries",), ("explain", "replies")))
-    called("queries", "--forget", "replies", "--yes")
-    assert "earlier evaluation" not in called("queries").stdout
 
 
 def test_a_query_whose_file_is_wrong_is_named_and_the_others_are_listed(

@@ -18,7 +18,7 @@ from lakehouse.declare.settings import load_settings
 from lakehouse.doctor import examine
 from lakehouse.home.control import place
 from lakehouse.home.control.database import ControlUnreachable, connect
-from lakehouse.home.control.schema import STEPS, ControlNewer, bring_up_to_date, version_of
+from lakehouse.home.control.schema import VERSION, OtherVersion, create_tables, version_of
 from lakehouse.home.control.session import examined
 from tests.home.control.postgres import PASSWORD, Postgres
 
@@ -37,7 +37,7 @@ def config(tmp_path: Path) -> Iterator[Path]:
 def test_tables_are_made_once_by_whoever_comes_first(server: Postgres) -> None:
     def made() -> None:
         with connect(server.url) as connection:
-            bring_up_to_date(connection)
+            create_tables(connection)
 
     first = [threading.Thread(target=made) for _ in range(6)]
     for thread in first:
@@ -46,29 +46,30 @@ def test_tables_are_made_once_by_whoever_comes_first(server: Postgres) -> None:
         thread.join()
 
     with connect(server.url) as connection:
-        assert version_of(connection) == len(STEPS)
+        assert version_of(connection) == VERSION
         assert connection.exec_driver_sql("SELECT count(*) FROM tidemark_schema").scalar() == 1
 
 
 @pytest.mark.slow
-def test_doctor_tells_database_and_version_and_of_one_that_is_newer(
+def test_doctor_tells_database_and_version_and_of_one_that_is_another(
     server: Postgres, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIDEMARK_CONTROL", server.url)
     found = {finding.check: finding for finding in examine(config)}["control"]
     assert found.state == "ok"
     where = re.escape(f"postgresql+psycopg://127.0.0.1:{server.port}/postgres")
-    assert re.fullmatch(rf"{where}, PostgreSQL 1\d\S* .*, tables of version {len(STEPS)}", found.found)
+    assert re.fullmatch(rf"{where}, PostgreSQL 1\d\S* .*, tables of version {VERSION}", found.found)
 
     with connect(server.url) as connection:
-        connection.exec_driver_sql("UPDATE tidemark_schema SET version = 99")
         try:
-            with pytest.raises(
-                ControlNewer, match=r"version 99, .* up to version \d+: run the newer Tidemark"
-            ):
-                examined(server.url)
+            for version in (99, VERSION - 1):
+                connection.exec_driver_sql(f"UPDATE tidemark_schema SET version = {version}")
+                with pytest.raises(
+                    OtherVersion, match=rf"version {version}, and this Tidemark reads version {VERSION}: run"
+                ):
+                    examined(server.url)
         finally:
-            connection.exec_driver_sql(f"UPDATE tidemark_schema SET version = {len(STEPS)}")
+            connection.exec_driver_sql(f"UPDATE tidemark_schema SET version = {VERSION}")
 
 
 @pytest.mark.slow

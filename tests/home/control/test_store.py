@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 import stat
@@ -14,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.declare.settings import load_settings
 from lakehouse.doctor import examine
-from lakehouse.home.control import local, place, schema
+from lakehouse.home.control import place
 from lakehouse.home.control.database import ControlUnreachable
-from lakehouse.home.control.schema import STEPS, ControlNewer, ControlOlder
+from lakehouse.home.control.schema import VERSION, OtherVersion
 from lakehouse.home.control.store import FILE, store_of
 from lakehouse.home.damaged import DamagedFile
 from lakehouse.home_checks import Finding
@@ -65,13 +67,7 @@ def test_a_row_is_changed_and_read_and_a_home_has_its_own(root: Path) -> None:
     assert store_of(other).rows(ALL) == []
 
 
-def test_tables_of_an_earlier_version_become_those_of_today_once(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / FILE) as database:
-        for statement in STEPS[0]:
-            database.execute(statement)
-        database.execute("PRAGMA user_version = 1")
-    database.close()
-
+def test_tables_are_made_once_by_writers_that_come_at_once(tmp_path: Path) -> None:
     first = [threading.Thread(target=_add, args=(tmp_path, str(number))) for number in range(6)]
     for thread in first:
         thread.start()
@@ -81,28 +77,29 @@ def test_tables_of_an_earlier_version_become_those_of_today_once(tmp_path: Path)
     assert [job for job, _ in store_of(tmp_path).rows(ALL)] == [str(number) for number in range(6)]
 
 
-def test_a_reader_of_an_earlier_or_a_later_version_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        (VERSION - 1, "run the older Tidemark that made them, or ingest the landed files"),
+        (VERSION + 1, "run the newer Tidemark that made them"),
+    ],
+)
+def test_a_home_of_another_version_is_refused_with_what_to_do(
+    tmp_path: Path, version: int, advice: str
 ) -> None:
-    _add(tmp_path, "one")
-    with monkeypatch.context() as patched:
-        for module in (local, schema):
-            patched.setattr(module, "STEPS", STEPS[:1])
-        with pytest.raises(
-            ControlNewer, match=rf"control\.sqlite has tables of version {len(STEPS)}, .* up to version 1"
-        ):
-            store_of(tmp_path).rows(ALL)
-    for module in (local, schema):
-        monkeypatch.setattr(module, "STEPS", (*STEPS, ("CREATE TABLE a (b TEXT)",)))
-    real = sqlite3.connect
-    monkeypatch.setattr(
-        sqlite3, "connect", lambda address, **rest: real(address.replace("=rw", "=ro"), **rest)
-    )
+    """The older one has a form that was never released: one table, with other columns."""
+    (tmp_path / "tidemark.toml").write_text('home = "."\n')
+    with sqlite3.connect(tmp_path / FILE) as database:
+        database.execute("CREATE TABLE tidemark_outcomes (name TEXT)")
+        database.execute(f"PRAGMA user_version = {version}")
+    database.close()
+    found = rf"control\.sqlite has tables of version {version}, and this Tidemark reads version {VERSION}: {advice}"
 
-    with pytest.raises(
-        ControlOlder, match=rf"of version {len(STEPS)}, and this .* reads version {len(STEPS) + 1}"
-    ):
-        store_of(tmp_path).rows(ALL)
+    for command in (lambda: load_settings(tmp_path / "tidemark.toml"), lambda: _add(tmp_path, "one")):
+        with pytest.raises(OtherVersion, match=found):
+            command()
+    told = {each.check: each for each in examine(tmp_path / "tidemark.toml")}["configuration"]
+    assert (told.state, re.search(found, told.found) is not None) == ("wrong", True)
 
 
 def test_rows_are_read_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +149,7 @@ def test_doctor_looks_at_every_page_of_the_file(tmp_path: Path) -> None:
     def found() -> Finding:
         return {each.check: each for each in examine(tmp_path / "tidemark.toml")}["control"]
 
-    assert (found().state, found().found) == ("ok", f"{tmp_path / FILE}, tables of version {len(STEPS)}")
+    assert (found().state, found().found) == ("ok", f"{tmp_path / FILE}, tables of version {VERSION}")
     with (tmp_path / FILE).open("r+b") as file:
         file.seek(12 * 4096)
         file.write(b"\xff" * 4096)

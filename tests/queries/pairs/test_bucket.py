@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -228,18 +227,6 @@ def test_a_batch_writes_the_rows_that_entered_and_rows_that_leave_are_written_by
     before = sum(batch.num_rows for batch in steps.batches)
     steps.drop_ended()
     assert sum(batch.num_rows for batch in steps.batches) < before / 2
-
-
-def test_a_state_that_an_earlier_version_wrote_whole_is_refused_with_what_to_do() -> None:
-    steps = Steps(partial(task, query()))
-    steps.run(rows_of([(0, 0, 0, 1, "a", 0)], 0), 0)
-    last = steps.batches[-1]
-    steps.batches = [last.filter(pc.not_equal(last["part"], "attempts"))]
-
-    with pytest.raises(
-        ValueError, match="an earlier version wrote as a whole: `tidemark queries --forget QUERY`"
-    ):
-        steps.run(rows_of([], 1), 1)
 
 
 def test_files_give_the_segments_of_a_bucket_that_are_alive(tmp_path: Path) -> None:

@@ -103,10 +103,6 @@ def test_by_default_a_join_that_is_not_divided_watches_the_sources_that_its_stre
 
     assert (usual.policy, usual.sources is None) == (policy, policy == "needed_slack")
     assert (usual.how(), usual.definition()) == (asked.how(), asked.definition())
-    assert asked.earlier_readings() == ()
-    assert [each.how() for each in usual.earlier_readings()] == (
-        ["POLICY needed_slack"] if policy == "per_source" else []
-    )
 
 
 def test_spare_rows_are_part_of_how_a_query_runs_where_they_are_not_the_default() -> None:

@@ -19,7 +19,6 @@ from lakehouse.serving.file.previous import published_queries
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.query_snapshot import write_alone
 from lakehouse.serving.file.snapshot import fingerprint
-from lakehouse.serving.file.versions import database_path
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
 from sql import statement
 from tests.oracles.late_join.audit import audit
@@ -250,17 +249,6 @@ def test_a_version_adds_what_was_finished_to_the_metrics_of_the_one_before(tmp_p
         200 * SECOND,
     )
     assert added == replace(whole, rows=1010)
-
-
-def test_a_version_of_an_earlier_form_has_no_metrics_to_add_to(tmp_path: Path) -> None:
-    home = few().write(Home(tmp_path))
-    told, _ = queries_to_publish(home, {"answers": ANSWERS}, STREAMS, DAY)
-    publish(home, [], queries=told)
-    assert set(published_queries(home)) == {"answers"}
-    with duckdb.connect(str(database_path(home.serving, 1))) as file:
-        file.execute("ALTER TABLE queries DROP COLUMN table_id")
-
-    assert published_queries(home) == {}
 
 
 def test_a_query_without_a_finished_batch_has_an_empty_table(tmp_path: Path) -> None:

@@ -12,12 +12,6 @@ from hypothesis import strategies as st
 from lakehouse.home.crashpoint import QUERY_FOLDING_POINTS
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry
-from lakehouse.home.query_meaning import (
-    meanings,
-    read_definition,
-    replace_definition,
-    require_same,
-)
 from lakehouse.queries.runtime import batch_manifest
 from lakehouse.queries.runtime.batch_manifest import (
     LEAST,
@@ -65,14 +59,11 @@ def test_the_last_plan_is_the_one_begun_else_the_finished_one_and_one_that_is_go
         last_manifest(tmp_path / "q", "batch", 3)
 
 
-def test_which_repairs_a_batch_is_told_of_is_read_back_and_none_where_its_plan_does_not_say(
-    tmp_path: Path,
-) -> None:
+def test_which_repairs_a_batch_is_told_of_is_read_back(tmp_path: Path) -> None:
     write_manifest(tmp_path, "batch", BatchManifest(1, ((0, 1), (0, 1))))
     write_manifest(tmp_path, "batch", BatchManifest(2, ((1, 2), (1, 2)), through_repair=3))
-    (tmp_path / "batch-00000003").write_text('{"number": 3, "spans": [[2, 3], [2, 3]]}')
 
-    assert [require_manifest(tmp_path, "batch", number).through_repair for number in (1, 2, 3)] == [0, 3, 0]
+    assert [require_manifest(tmp_path, "batch", number).through_repair for number in (1, 2)] == [0, 3]
 
 
 @pytest.mark.parametrize(
@@ -135,24 +126,6 @@ def _killed(point: str) -> None:
 
 def _not_killed(point: str) -> None:
     assert point in QUERY_FOLDING_POINTS
-
-
-def test_a_manifest_says_its_scales_and_one_that_does_not_has_the_one_that_its_version_had_for_good(
-    tmp_path: Path,
-) -> None:
-    """Earlier versions ended the meaning of a query with its number of buckets, which a change of it was refused by."""
-    replace_definition(tmp_path, "a JOIN b POLICY p IN 6 BUCKETS", "SELECT b POLICY p IN 6 BUCKETS")
-    (tmp_path / "batch-00000001").write_text('{"number": 1, "spans": [[0, 1], [0, 1]]}')
-    scales = Scale(1, 6), Scale(2, 3)
-    write_manifest(tmp_path, "batch", BatchManifest(2, ((1, 2), (1, 2)), scales=scales))
-
-    require_same(tmp_path, "q", "a JOIN b POLICY p", "SELECT b POLICY p")
-    assert [require_manifest(tmp_path, "batch", number).scales for number in (1, 2)] == [scales[:1], scales]
-    assert read_definition(tmp_path) == "a JOIN b POLICY p"
-    assert meanings(tmp_path, "a JOIN b POLICY o", "SELECT b POLICY o") == (
-        "SELECT b POLICY p",
-        "SELECT b POLICY o",
-    )
 
 
 @pytest.mark.parametrize(

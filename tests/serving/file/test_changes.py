@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -153,29 +152,6 @@ def test_what_changed_and_all_of_it_make_the_same_version(seed: int, own: int, s
                     answers = [ask(reader, *asked, by=by) for reader in (again, anew)]
                     plain = [[replace(one, as_of_version=0) for one in answer] for answer in answers]
                     assert plain[0] == plain[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("plain", [slice(None), slice(1)])
-def test_partial_nodes_of_an_earlier_tidemark_have_no_carries(tmp_path: Path, plain: slice) -> None:
-    first, *later = batches(7, 3)
-    rows = [row for batch in (first, *later) for row in batch]
-    home, after = Home(tmp_path / "home"), whole("forever", rows, tmp_path / "after")
-    publish(home, [whole("forever", first, tmp_path / "before")])
-    told = shared(after, rows, 1, tmp_path / "parts")
-    assert told.changed is not None and len(told.changed.nodes) == 2
-    for path in told.changed.nodes[plain]:
-        pq.write_table(pq.read_table(path).drop_columns([f"{m}__carry" for m in ROUNDED]), path)
-
-    assert publish(home, [told]).version == 2
-
-    publish(Home(tmp_path / "anew"), [after])
-    for measure in ROUNDED:
-        asked = ("forever", measure, "sum", 0, 10**6)
-        (found,), (anew,) = (ask(Home(tmp_path / name), *asked) for name in ("home", "anew"))
-        assert found.exact and anew.exact and found.value == pytest.approx(anew.value)
-        assert None not in (found.low, found.high, anew.low, anew.high)
-        assert (found.low or 0) < (anew.low or 0) and (anew.high or 0) < (found.high or 0)
 
 
 def left_of(rows: list[tuple[Any, ...]]) -> list[str]:
