@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
 from lakehouse.declare.settings import Settings
+from lakehouse.engine import engine_of
 from lakehouse.home import table_maintenance
 from lakehouse.home.atomic_files import discard_drafts
 from lakehouse.home.heartbeats import lease_timeout_s
@@ -28,13 +29,13 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     Raises:
         LeaseHeld: if the query runs, or is repaired, now.
     """
-    layout, figures = settings.layout, Counter[str]()
+    layout, engine, figures = settings.layout, engine_of(spark), Counter[str]()
     with tables.lease(layout.queries(query), lease_timeout_s(layout)), tables.lease(layout.repairs(query)):
-        drop_old_states(layout, query)
+        drop_old_states(engine, layout, query)
         asked = settings.query(query)
         of_kind = kind_of(asked).file("tables")
         if hasattr(of_kind, "drop_old_rows"):
-            of_kind.drop_old_rows(spark, layout, asked)
+            of_kind.drop_old_rows(engine, layout, asked)
         for path in filter(tables.exists, layout.tables_of(query)):
             figures.update(table_maintenance.compact_and_vacuum(path, settings.tables.history))
         figures["manifests_folded"] = batch_manifest.fold(layout, query)

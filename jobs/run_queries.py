@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
 from lakehouse.declare.settings import Settings
+from lakehouse.engine import engine_of
 from lakehouse.home.query_meaning import read_definition
 from lakehouse.queries.kind import Query, definition_of, kind_of
 from lakehouse.queries.runtime.batch_manifest import Wanted
@@ -54,7 +55,7 @@ def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict
         # In the same order everywhere, so that jobs of two queries that share scans cannot wait for each other.
         together = [query.name for query in group if _comes_along(settings, query, asked, leases, end)]
         runs = tuple(run_of(settings, spark, name) for name in together)
-        done = Rounds(spark, settings.layout, runs, policy=settings.queries.policy).drain()
+        done = Rounds(engine_of(spark), settings.layout, runs, policy=settings.queries.policy).drain()
     if stopped := read_failure(settings.layout, asked.name):
         raise QueryFailed(f"query {asked.name} is stopped: {stopped}")
     return done[asked.name]
@@ -94,7 +95,7 @@ def run_of(settings: Settings, spark: SparkSession, query: str) -> QueryRun[Any]
     run: QueryRun[Any] = (
         kind_of(asked)
         .file("run")
-        .run_of(spark, settings.layout, asked, settings.streams, wanted, settings.sites)
+        .run_of(engine_of(spark), settings.layout, asked, settings.streams, wanted, settings.sites)
     )
     return run
 

@@ -33,6 +33,10 @@ class Permanent(Exception):
     """
 
 
+class EngineEnded(RuntimeError):
+    """Spark's JVM ended in the midst of work that needed it, which is no fault of that work."""
+
+
 class NotDeclared(Permanent, KeyError):
     """A stream or query of this name is not declared; the message lists those that are."""
 

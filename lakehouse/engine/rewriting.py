@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.engine.parts import ENTRIES, TableSink, file_items, sink_of
+from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
+from lakehouse.home.lease import MERGE_S, files_of, lease
+from lakehouse.home.table_log import file_facts
 from lakehouse.home.table_reads import pieces_of
 from lakehouse.home.tables_place import place_at
 
@@ -43,28 +46,58 @@ class Rewritten:
 
 
 def rewrite_without(engine: Engine, table: Path, files: Sequence[Path], gone: Gone, step: str) -> Rewritten:
-    """Write files of a table without partitions again, without the rows that go; those without such rows stay.
+    """Write files of a table again, without the rows that go; those without such rows stay.
 
     Nothing is committed. Cost: one Spark job; the columns that ``gone`` looks at of each file, and all of those with
     such a row; memory of a task: a row group of a file.
     """
     sink = sink_of(table)
     kernel = partial(_without, sink=sink, gone=gone)
-    found = engine.map(file_items(files), kernel, _REPLACED, step)
+    partitions = {each.path: json.dumps(each.partition) for each in file_facts(table, ())}
+    own = pa.array([partitions[path] for path in files], pa.string())
+    found = engine.map(file_items(files).append_column("partition", own), kernel, _REPLACED, step)
     root = table.absolute()
     removed = [str(place_at(path).relative_to(root)) for path in found["replaced"].to_pylist()]
     return Rewritten(found.filter(pc.is_valid(found["path"])).drop_columns(["replaced"]), removed)
 
 
+def remove_rows(
+    engine: Engine,
+    table: Path,
+    files: Sequence[Path],
+    gone: Gone,
+    step: str,
+    writer: tuple[str, int] | None = None,
+) -> None:
+    """Remove the rows that go from some files of a table, in one version; a merge of its files is waited for.
+
+    ``writer``: a name and number, which are noted with the version, also if no row goes. Cost: as ``rewrite_without``.
+
+    Raises:
+        LeaseHeld: when the merge takes longer than ``MERGE_S``.
+    """
+    with lease(files_of(table), MERGE_S):
+        found = rewrite_without(engine, table, files, gone, step)
+        if found.removed or writer:
+            commit_entries(table, found.entries, writer, found.removed)
+
+
 def _without(item: Item, sink: TableSink, gone: Gone) -> Iterator[pa.Table]:
-    path = place_at(item["path"])
     looked_at = pa.schema([field for field in sink.columns if field.name in gone.columns])
-    if not any(pc.any(gone(rows)).as_py() for rows in pieces_of(path, looked_at, _PIECE)):
+    if not any(pc.any(gone(rows)).as_py() for rows in _pieces(item, looked_at)):
         return
-    kept = (
-        rows.filter(pc.invert(pc.fill_null(gone(rows), False)))
-        for rows in pieces_of(path, sink.columns, _PIECE)
-    )
+    kept = (rows.filter(pc.invert(pc.fill_null(gone(rows), False))) for rows in _pieces(item, sink.columns))
     entry = sink.write(kept)
     row = entry.to_pylist()[0] if entry.num_rows else dict.fromkeys(ENTRIES.names)
     yield pa.Table.from_pylist([row | {"replaced": item["path"]}], _REPLACED)
+
+
+def _pieces(item: Item, columns: pa.Schema) -> Iterator[pa.Table]:
+    """Yield rows of a file, which has no column whose value is the same in all of a partition."""
+    partition = json.loads(item["partition"])
+    stored = pa.schema([field for field in columns if field.name not in partition])
+    for rows in pieces_of(place_at(item["path"]), stored, _PIECE):
+        for name in partition.keys() & {*columns.names}:
+            value = pa.scalar(partition[name], pa.string()).cast(columns.field(name).type)
+            rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
+        yield rows.select(columns.names)

@@ -25,6 +25,7 @@ from lakehouse.engine.tasks import (
     as_bytes,
     with_error,
 )
+from lakehouse.spark.session import naming_death
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,7 +88,7 @@ class SparkEngine:
         return numbers.mapInArrow(lambda batches: task(batches), _spark_schema(schema))
 
     def _collected(self, found: DataFrame, schema: pa.Schema, step: str) -> pa.Table:
-        with self._described(step):
+        with self._described(step), naming_death():
             rows = found.toArrow()
         errors = rows[ERROR].drop_null()
         if len(errors):

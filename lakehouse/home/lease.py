@@ -23,6 +23,8 @@ from lakehouse.home.control.place import Place, place_of, require_own
 from lakehouse.home.seal import seal_tables
 from lakehouse.home.tables_place import home_of, in_home, is_on_store
 
+# A merge of files takes a minute for every few ten millions of rows that came in since the last.
+MERGE_S = 1800.0
 _ASK_AGAIN_S = 0.2
 # The longest part of a holder's command line that is shown.
 _LONGEST = 200

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
-from lakehouse.declare.problems import Permanent
+from lakehouse.declare.problems import EngineEnded, Permanent
 from lakehouse.declare.settings import Settings, SparkSettings
 from lakehouse.home.ownership import kept_private
 from lakehouse.home.store_access import spark_options
@@ -46,10 +46,6 @@ _LOG: list[int] = []
 
 class EngineIncomplete(Permanent, RuntimeError):
     """Spark cannot start or reach the tables: jars, or options of the configuration, are missing."""
-
-
-class EngineEnded(RuntimeError):
-    """Spark's JVM ended in the midst of work that needed it."""
 
 
 def build_session(settings: Settings) -> SparkSession:
@@ -143,16 +139,11 @@ def naming_death() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        require_engine(error)
+        _require_engine(error)
         raise
 
 
-def require_engine(error: BaseException) -> None:
-    """Return where an error, or what it came of, is none of a connection to a JVM that has ended.
-
-    Raises:
-        EngineEnded: where it is.
-    """
+def _require_engine(error: BaseException) -> None:
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None or isinstance(error, EngineEnded) or not any(map(_is_of_connection, _causes(error))):
         return

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import COUNTER_PARTS, Stream
+from lakehouse.home.lease import MERGE_S as MERGE_S
 from lakehouse.home.lease import LeaseHeld as LeaseHeld
 from lakehouse.home.lease import files_of
 from lakehouse.home.lease import lease as lease
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
 
 ROLLUP_STATISTICS = ("level", "grouping", "start_us", "batch")
 _STATS = {"delta.dataSkippingStatsColumns": ",".join(ROLLUP_STATISTICS)}
-# A merge of files takes a minute for every few ten millions of rows that came in since the last.
-MERGE_S = 1800.0
 
 
 def exists(table: Path) -> bool:

@@ -14,12 +14,12 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from dags import _step
-from lakehouse.declare.problems import ConfigError, NotDeclared
+from lakehouse.declare.problems import ConfigError, EngineEnded, NotDeclared
 from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.lease import LeaseHeld
 from lakehouse.home.query_meaning import QueryChanged
 from lakehouse.home.store_client import StoreUnavailable
-from lakehouse.spark.session import EngineEnded, EngineIncomplete
+from lakehouse.spark.session import EngineIncomplete
 from lakehouse.streams.rollup import RollupOutdated
 from lakehouse.streams.sources.kafka import BrokerFailed
 from quality.gate import GateFailed

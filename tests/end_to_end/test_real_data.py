@@ -14,6 +14,7 @@ import pytest
 
 from jobs import build_rollups, check_quality, ingest, maintain, publish, repair_late, run_queries
 from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.engine import engine_of
 from lakehouse.home.table_log import read_log
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import MultiwayRun
@@ -300,7 +301,7 @@ def test_results_of_three_are_all_that_there_are_and_hardly_a_row_leaves_its_win
 ) -> None:
     layout = settings.layout
     again = replace(settings.of_kind(MultiwayQuery)["probed_hosts"], name="counted_hosts")
-    MultiwayRun(spark, layout, again, settings.streams, joins="pruned").drain()
+    MultiwayRun(engine_of(spark), layout, again, settings.streams, joins="pruned").drain()
     counted = named_rows(layout.multiway("counted_hosts"))
     rows = named_rows(layout.multiway("probed_hosts"))
     log = read_log(layout.raw("conn"))

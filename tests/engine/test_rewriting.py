@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 from lakehouse.engine import engine_of
 from lakehouse.engine.parts import commit_entries, sink_of
-from lakehouse.engine.rewriting import rewrite_without
+from lakehouse.engine.rewriting import remove_rows, rewrite_without
 from lakehouse.home.table_commits import create_table
-from lakehouse.home.table_log import files_between, read_rows
+from lakehouse.home.table_log import files_between, newest_version, read_rows
+from tests.table_rows import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,23 +32,29 @@ class Even:
         return pc.equal(pc.bit_wise_and(rows["n"], 1), 0)
 
 
-def test_rows_go_and_files_without_them_stay(tmp_path: Path, session: SparkSession) -> None:
+@pytest.mark.parametrize("partition", [(), ("other",)])
+def test_rows_go_and_files_without_them_stay(
+    tmp_path: Path, session: SparkSession, partition: tuple[str, ...]
+) -> None:
     table = tmp_path / "numbers"
     fields: list[dict[str, object]] = [
         {"name": n, "type": "long", "nullable": True, "metadata": {}} for n in ("n", "other")
     ]
-    create_table(table, json.dumps({"type": "struct", "fields": fields}))
-    odd, even, both = ([1, 3, None], [2, 4], [5, 6, 7])
+    create_table(table, json.dumps({"type": "struct", "fields": fields}), partition=partition)
+    odd, even, both = ([1, 3, None], [2, 4, 8], [5, 6, 7])
     for numbers in (odd, even, both):
-        rows = pa.table({"n": pa.array(numbers, pa.int64()), "other": pa.array(numbers, pa.int64())})
+        columns = {"n": numbers, "other": [sum(filter(None, numbers))] * 3}
+        rows = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
         commit_entries(table, sink_of(table).write(rows))
-    before = {path.name for path in files_between(table, None)}
+    before, version = {str(path) for path in files_between(table, None)}, newest_version(table) or 0
 
     found = rewrite_without(engine_of(session), table, files_between(table, None), Even(), "remove numbers")
 
     assert (len(found.removed), found.entries["rows"].to_pylist()) == (2, [2])
     commit_entries(table, found.entries, removed=found.removed)
+    remove_rows(engine_of(session), table, files_between(table, None), Even(), "remove them again")
+    assert newest_version(table) == version + 1
     assert sorted(row["n"] or 0 for row in read_rows(table)) == [0, 1, 3, 5, 7]
-    assert all(row["n"] == row["other"] for row in read_rows(table))
-    after = {path.name for path in files_between(table, None)}
+    assert sorted(table_rows(table, "other")) == [(4,), (4,), (4,), (18,), (18,)]
+    after = {str(path) for path in files_between(table, None)}
     assert (len(after & before), len(after)) == (1, 2)

@@ -14,9 +14,10 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkValueError
 from pyspark.sql import SparkSession
 
+from lakehouse.declare.problems import EngineEnded
 from lakehouse.declare.settings import Settings, SparkSettings
 from lakehouse.spark import session
-from lakehouse.spark.session import EngineEnded, naming_death
+from lakehouse.spark.session import naming_death
 
 
 @pytest.fixture(params=["exit 137", "exec sleep 60"])

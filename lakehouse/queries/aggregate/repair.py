@@ -54,7 +54,7 @@ class Repair(QueryRepair[AggregateRun]):
         work = RepairWork(BucketRepair(run.query, run.shape, schema_of(run.columns())))
         step = f"repair {run.query.name}, repair {number}"
         outputs = [run.parts_output()]
-        found = run_buckets(run.spark, step, [*raw, log], self.last.buckets, work, outputs, run.metric_names)
+        found = run_buckets(run.engine, step, [*raw, log], self.last.buckets, work, outputs, run.metric_names)
         metrics, ticks = ticks_of(found.metrics)
         last_us = None if self.time_us is None else floor_to(run.query.every_us, self.time_us)
         changed = None if ticks.first_us is None or last_us is None else Changed(ticks.first_us, last_us)

@@ -36,9 +36,8 @@ from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRo
 from lakehouse.queries.runtime.tables import Constants
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakehouse.declare.stream import Stream
+    from lakehouse.engine import Engine
     from lakehouse.home.layout import Home
     from lakehouse.queries.aggregate.query import AggregateQuery
     from lakehouse.queries.runtime.by_bucket import Kernel
@@ -65,7 +64,7 @@ class Revision:
     ``parts``: their files, which have the columns ``stored``.
     """
 
-    spark: SparkSession
+    engine: Engine
     layout: Home
     query: AggregateQuery
     streams: Mapping[str, Stream]
@@ -92,7 +91,7 @@ class Revision:
             outputs.append(marked_output(alarms, ALARM, [*_ALARM, *self._groups], constants))
         kernels = Groups(self._adding, self._following, tuple(self._groups))
         step = f"answers of {query.name}, {'batch' if self.how == 'online' else 'repair'} {self.number}"
-        found = run_buckets(self.spark, step, inputs, places, kernels, outputs, ("answered", "revised"))
+        found = run_buckets(self.engine, step, inputs, places, kernels, outputs, ("answered", "revised"))
         for path, _ in standing:
             path.unlink(missing_ok=True)
         return found

@@ -88,7 +88,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
         if not files and changed is None:
             crash_point(_APPENDED[how])
             return Answered(0, 0)
-        own = self.spark, layout, query, self.streams
+        own = self.engine, layout, query, self.streams
         found = Revision(*own, how, number, files, self.parts_sink.columns, ticks, changed).answered()
         self.commit(found.entries[0], layout.answers(query.name), how, number)
         crash_point(_APPENDED[how])
@@ -113,7 +113,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
         rows = side_rows(source, query, self.streams, manifest.buckets)
         kernels = BatchKernels(work, files, manifest.scales)
         step = f"query {query.name}, batch {batch}"
-        return run_buckets(self.spark, step, rows, manifest.buckets, kernels, outputs, self.metric_names)
+        return run_buckets(self.engine, step, rows, manifest.buckets, kernels, outputs, self.metric_names)
 
     @property
     def metric_names(self) -> tuple[str, ...]:

@@ -33,10 +33,9 @@ from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRo
 from lakehouse.queries.runtime.tables import output_types
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
     from lakehouse.declare.stream import Stream
+    from lakehouse.engine import Engine
     from lakehouse.engine.parts import TableSink
     from lakehouse.home.layout import Home
     from lakehouse.queries.multiway.query import MultiwayQuery
@@ -59,7 +58,7 @@ class PlainJoin:
     new row is older. ``horizon_us``: rows before it are late. ``time_us``: the stream time before the batch.
     """
 
-    spark: SparkSession
+    engine: Engine
     layout: Home
     query: MultiwayQuery
     streams: Mapping[str, Stream]
@@ -83,7 +82,7 @@ class PlainJoin:
         metrics = [f"{name}_{side}" for side in range(len(query.sides)) for name in (*TAKEN, "held")]
         kernels = PlainPlaces(query, self.horizon_us, number, self.time_us)
         step = f"query {query.name}, batch {number}"
-        return run_buckets(self.spark, step, inputs, places, kernels, outputs, [*metrics, "bytes"])
+        return run_buckets(self.engine, step, inputs, places, kernels, outputs, [*metrics, "bytes"])
 
     def _files(self, side: int) -> list[Counted]:
         """Return the files that may have new rows, or those of a side's window."""

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
     from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s
     from lakehouse.declare.stream import Stream
+    from lakehouse.engine import Engine
     from lakehouse.queries.multiway.centre import Block
     from lakehouse.queries.multiway.query import MultiwayQuery
     from lakehouse.queries.runtime.by_bucket import Kernel
@@ -62,7 +61,7 @@ def whole_routes(sides: int) -> list[Route]:
 
 
 def join_windows(
-    session: SparkSession,
+    engine: Engine,
     windows: Windows,
     streams: Mapping[str, Stream],
     results: Path,
@@ -78,7 +77,7 @@ def join_windows(
     names = [f"{route.side}_{stop}" for route in routes for stop in range(len(route.visits) + 1)]
     step = f"query {query.name}, batch {windows.batch}"
     kernels = RoutePlaces(query, tuple(routes), slots)
-    return run_buckets(session, step, inputs, places, kernels, outputs, [*names, "bytes"])
+    return run_buckets(engine, step, inputs, places, kernels, outputs, [*names, "bytes"])
 
 
 def moved(found: Answered, route: Route) -> Float64s:

@@ -61,7 +61,7 @@ class Repair(QueryRepair[MultiwayRun]):
         outputs = [results_output(query, run.streams, sink_of(table), number)]
         step = f"repair {query.name}, repair {number}"
         found = run_buckets(
-            run.spark, step, rows, places, RepairPlaces(query, logged.horizon_us), outputs, ["seen"]
+            run.engine, step, rows, places, RepairPlaces(query, logged.horizon_us), outputs, ["seen"]
         )
         run.commit(found.entries[0], table, "repair", number)
         crash_point("repair.results-appended")

@@ -41,10 +41,9 @@ from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakehouse.algorithms.multiway_join.contract import Float64s
     from lakehouse.declare.stream import Stream
+    from lakehouse.engine import Engine
     from lakehouse.home.layout import Home
 
 # Of rows that a column can hold; bounds of many streams may be beyond.
@@ -68,7 +67,7 @@ class MultiwayRun(QueryRun[MultiwayQuery]):
     @classmethod
     def of(
         cls,
-        spark: SparkSession,
+        engine: Engine,
         layout: Home,
         query: MultiwayQuery,
         streams: Mapping[str, Stream],
@@ -76,7 +75,7 @@ class MultiwayRun(QueryRun[MultiwayQuery]):
         sites: Costs,
     ) -> Self:
         """Return a query and where it runs; its rows are in slots, so the number of buckets says nothing."""
-        return cls(spark, layout, query, streams, costs=sites)
+        return cls(engine, layout, query, streams, costs=sites)
 
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, Any]:
         """Append all that a batch comes to, its metrics last; return its totals."""
@@ -148,7 +147,7 @@ class _Batch:
         oldest, horizon = oldest_us(run.layout, run.query, self.manifest), run.horizon_us(before)
         since = self._since(horizon, oldest)
         times = since, oldest, horizon, before.until_us
-        found = PlainJoin(run.spark, run.layout, run.query, run.streams, self.manifest, *times).answered()
+        found = PlainJoin(run.engine, run.layout, run.query, run.streams, self.manifest, *times).answered()
         results, log = found.entries
         run.commit(results, run.layout.multiway(name), "online", number)
         run.commit(log, run.layout.missed_rows(name), "online", number)
@@ -173,7 +172,7 @@ class _Batch:
     def _join(self, windows: Windows, routes: Sequence[Route]) -> Answered:
         """Append the results of some blocks."""
         run, results = self.run, self.run.layout.multiway(self.run.query.name)
-        found = join_windows(run.spark, windows, run.streams, results, routes, run.slots)
+        found = join_windows(run.engine, windows, run.streams, results, routes, run.slots)
         run.commit(found.entries[0], results, "online", self.manifest.number)
         return found
 
@@ -196,7 +195,7 @@ class _Batch:
             before.until_us,
         )
         new = [self.source.read(side, own) for side, own in enumerate(columns)]
-        appended = how.run(run.spark, new, self._unkept(horizon_us, columns))
+        appended = how.run(run.engine, new, self._unkept(horizon_us, columns))
         run.commit(appended.windows, layout.windows(query.name), "online", number)
         crash_point("queries.windows-appended")
         run.commit(appended.log, layout.missed_rows(query.name), "online", number)
@@ -215,7 +214,7 @@ class _Batch:
         found = []
         for side, since_us in enumerate(self._since(horizon_us, None)):
             ranges = None if since_us is None else [(since_us, _NEVER)]
-            source = FromRaw(run.spark, run.layout, run.query, spans, ranges)
+            source = FromRaw(run.layout, run.query, spans, ranges)
             rows = source.read(side, columns[side])
             found.append(SideRows(rows.files, TakenRows.of(rows.rows, side, missing)))
         return found
@@ -235,7 +234,7 @@ class _Batch:
         appended = self._append_windows(before, after)
         windows, planner = self._windows(self._since(at_us, None)), self._planner()
         if self.manifest.number > 1 and not planner.knows_windows:
-            planner.remember(count_stored(run.spark, windows, run.slots, next_us), at_us)
+            planner.remember(count_stored(run.engine, windows, run.slots, next_us), at_us)
         crash_point("queries.counted")
         blocks = planner.plan(appended.counts, at_us)
         state = planner.state()

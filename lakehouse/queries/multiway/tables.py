@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse.declare.stream import Stream
+from lakehouse.engine.rewriting import remove_rows
 from lakehouse.home.layout import Home
-from lakehouse.home.table_log import most_rows
+from lakehouse.home.table_log import files_near
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime import tables as query_tables
 from lakehouse.queries.runtime.batch_manifest import finished
@@ -20,6 +23,11 @@ from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
 from lakehouse.spark import tables
+
+if TYPE_CHECKING:
+    from lakehouse.engine import Engine
+
+_LEAST = -(2**62)
 
 
 def create_tables(layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream]) -> None:
@@ -33,18 +41,33 @@ def create_tables(layout: Home, query: MultiwayQuery, streams: Mapping[str, Stre
     query_tables.create_tables(layout, name, own, "multiway_batches")
 
 
-def drop_old_rows(spark: SparkSession, layout: Home, query: MultiwayQuery) -> None:
-    """Delete the rows that no later batch meets: those beyond their windows once the last batch was finished."""
-    done = finished(layout, query.name)
+def drop_old_rows(engine: Engine, layout: Home, query: MultiwayQuery) -> None:
+    """Delete the rows that no later batch meets: those beyond their windows once the last batch was finished.
+
+    Cost: one Spark job, none where no file can have such a row.
+    """
+    done, table = finished(layout, query.name), layout.windows(query.name)
     until_us = until_us_of(layout, query.name, done)
-    if until_us is None or not most_rows(layout.windows(query.name)):
+    if until_us is None or not tables.exists(table):
         return
     horizon = until_us - query.slack_us
-    gone = [
-        f"side = {number} AND event_us < {horizon - side.window_us}"
-        for number, side in enumerate(query.sides)
-    ]
-    tables.remove(spark, layout.windows(query.name), f"batch <= {done} AND ({' OR '.join(gone)})")
+    gone = Beyond(done, tuple(horizon - side.window_us for side in query.sides))
+    files = [path for path, _ in files_near(table, "event_us", [(_LEAST, max(gone.before_us) - 1)])]
+    remove_rows(engine, table, files, gone, f"windows of {query.name}, batch {done}: remove old rows")
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """The rows of batches up to ``done`` that are older than their windows; ``before_us``: by side, until when."""
+
+    done: int
+    before_us: tuple[int, ...]
+    columns: ClassVar[tuple[str, ...]] = ("batch", "side", "event_us")
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        """Return for each row whether it is one of them."""
+        before_us = pa.array(self.before_us, pa.int64()).take(rows["side"])
+        return pc.and_(pc.less_equal(rows["batch"], self.done), pc.less(rows["event_us"], before_us))
 
 
 @dataclass(frozen=True)

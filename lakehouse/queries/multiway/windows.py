@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.engine import engine_of
 from lakehouse.engine.parts import ENTRIES
 from lakehouse.home.table_commits import fitted
 from lakehouse.home.table_log import FileFacts, file_facts
@@ -35,10 +34,8 @@ from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRo
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
     from lakehouse.algorithms.multiway_join.contract import Int64s
-    from lakehouse.engine import Item
+    from lakehouse.engine import Engine, Item
     from lakehouse.engine.parts import TableSink
     from lakehouse.queries.multiway.query import MultiwayQuery
 
@@ -64,14 +61,14 @@ class Appending:
     next_us: int | None
     time_us: int | None
 
-    def run(self, session: SparkSession, new: Sequence[SideRows], older: Sequence[SideRows]) -> Appended:
+    def run(self, engine: Engine, new: Sequence[SideRows], older: Sequence[SideRows]) -> Appended:
         """Write the rows of a batch, by side, and ``older`` ones, which have the batch that read each."""
         inputs = [*new, *older]
         files = [(number, *each) for number, own in enumerate(inputs) for each in own.files]
         rows = tuple(each.rows for each in inputs)
         kernel = partial(_append, how=self, inputs=rows, sides=len(new))
         step = f"windows of {self.query.name}, batch {self.batch}"
-        found = engine_of(session).map(items_of(files), kernel, _RESULT, step)
+        found = engine.map(items_of(files), kernel, _RESULT, step)
         windows, log = entries_by_sink(found, 2)
         kinds = Counter[str]()
         for text in found["kinds"].drop_null().to_pylist():
@@ -224,14 +221,14 @@ class InSlots:
             yield batch.filter(pa.array(self.passing.of(batch.column("key").to_numpy(), is_new)))
 
 
-def count_stored(session: SparkSession, windows: Windows, slots: int, next_us: int | None) -> pa.Table:
+def count_stored(engine: Engine, windows: Windows, slots: int, next_us: int | None) -> pa.Table:
     """Return the counts of the keys of all rows of earlier batches that are looked at."""
     sides = [windows.stored(side) for side in range(len(windows.query.sides))]
     files = [(number, *each) for number, own in enumerate(sides) for each in own.files]
     rows = tuple(each.rows for each in sides)
     kernel = partial(_count, inputs=rows, query=windows.query, slots=slots, next_us=next_us)
     step = f"count windows of {windows.query.name}"
-    return engine_of(session).map(items_of(files), kernel, COUNTS, step)
+    return engine.map(items_of(files), kernel, COUNTS, step)
 
 
 def _count(

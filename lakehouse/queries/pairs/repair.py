@@ -86,7 +86,7 @@ class Repair(QueryRepair[PairsRun]):
             Output(needed, {name: name for name in ("bucket", *COUNTS)}, {"repair": number}, NEEDED),
         )
         step = f"repair {query.name}, repair {number}"
-        return run_buckets(run.spark, step, [*raw, log], self.last.buckets, work, outputs)
+        return run_buckets(run.engine, step, [*raw, log], self.last.buckets, work, outputs)
 
     def _answer(self) -> str:
         types = output_types(self.run.query, self.run.streams)

@@ -91,7 +91,7 @@ class PairsRun(QueryRun[PairsQuery]):
         rows = side_rows(source, query, self.streams, manifest.buckets)
         kernels = BatchKernels(work, files, manifest.scales)
         step = f"query {query.name}, batch {batch}"
-        return run_buckets(self.spark, step, rows, manifest.buckets, kernels, outputs, METRIC_NAMES)
+        return run_buckets(self.engine, step, rows, manifest.buckets, kernels, outputs, METRIC_NAMES)
 
     def _answer(self) -> str:
         types = output_types(self.query, self.streams)

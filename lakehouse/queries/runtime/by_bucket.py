@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.engine import engine_of
 from lakehouse.home.table_commits import fitted
 from lakehouse.queries.runtime.bucket import METRICS, metrics_row, of_kind
 from lakehouse.queries.runtime.parts import SUNK, Parts, entries_by_sink
@@ -31,9 +30,7 @@ from lakehouse.queries.runtime.reading import SideRows, TaskRows, items_of
 from lakehouse.queries.runtime.tables import Constants, Written
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from lakehouse.engine import Item
+    from lakehouse.engine import Engine, Item
     from lakehouse.engine.parts import TableSink
     from lakehouse.queries.runtime.batch_manifest import Scales
     from lakehouse.queries.runtime.bucket import SegmentFiles
@@ -69,7 +66,7 @@ class Answered:
 
 
 def run_buckets(
-    session: SparkSession,
+    engine: Engine,
     step: str,
     inputs: Sequence[SideRows],
     buckets: int,
@@ -84,7 +81,7 @@ def run_buckets(
     merged = pa.unify_schemas([each.schema for each in own], promote_options="permissive")
     columns = [each.with_nullable(True).remove_metadata() for each in (pa.field(_PLACE, pa.int32()), *merged)]
     schema = pa.schema(columns)
-    found = engine_of(session).by_key(
+    found = engine.by_key(
         items_of(files),
         partial(_read, inputs=own, places=places, schema=schema),
         schema,

@@ -136,7 +136,7 @@ class QueryRepair(ABC, Generic[R]):
     def source(self, logged: Logged) -> FromRaw:
         """Return the raw rows that batches so far have read, around the times of logged rows."""
         run = self.run
-        return FromRaw(run.spark, run.layout, run.query, self.spans, ranges=logged.ranges)
+        return FromRaw(run.layout, run.query, self.spans, ranges=logged.ranges)
 
     def buckets(self, logged: Logged) -> frozenset[int]:
         """Return the buckets of logged rows in the last batch."""

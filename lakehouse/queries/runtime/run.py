@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
     from lakehouse.declare.stream import Stream
+    from lakehouse.engine import Engine
     from lakehouse.home.layout import Home
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
     from lakehouse.queries.runtime.tables import Written
@@ -46,7 +46,7 @@ class QueryRun(ABC, Generic[Q]):
     """A registered query and where it runs; ``counts``: the totals that ``finish`` returns."""
 
     counts: ClassVar[tuple[str, ...]]
-    spark: SparkSession
+    engine: Engine
     layout: Home
     query: Q
     streams: Mapping[str, Stream]
@@ -55,7 +55,7 @@ class QueryRun(ABC, Generic[Q]):
     @classmethod
     def of(
         cls,
-        spark: SparkSession,
+        engine: Engine,
         layout: Home,
         query: Q,
         streams: Mapping[str, Stream],
@@ -63,7 +63,7 @@ class QueryRun(ABC, Generic[Q]):
         sites: Mapping[str, Mapping[str, float]],
     ) -> Self:
         """Return a query and where it runs; ``wanted``: its number of buckets; ``sites`` as declared."""
-        return cls(spark, layout, query, streams, wanted)
+        return cls(engine, layout, query, streams, wanted)
 
     @abstractmethod
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class QueryRun(ABC, Generic[Q]):
         self.begin()
         totals = dict.fromkeys(("batches", *self.counts), 0)
         while (manifest := self.next(most_rows)) is not None:
-            add(totals, self.finish(manifest, FromRaw(self.spark, self.layout, self.query, manifest.spans)))
+            add(totals, self.finish(manifest, FromRaw(self.layout, self.query, manifest.spans)))
         return totals
 
     def begin(self) -> None:

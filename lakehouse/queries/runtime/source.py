@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.home.table_log import Ranges, files_near
@@ -70,7 +69,6 @@ class FromRaw:
     ``ranges``: disjoint ascending ranges of event times, beyond which tasks read no rows; None for all times.
     """
 
-    spark: SparkSession
     layout: Home
     query: Query
     spans: Sequence[Span]

@@ -6,24 +6,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
+from lakehouse.engine.parts import file_items
+from lakehouse.engine.rewriting import remove_rows
 from lakehouse.home.layout import Home
-from lakehouse.home.table_reads import read_between
+from lakehouse.home.table_log import files_between
+from lakehouse.home.table_reads import pieces_of
+from lakehouse.home.tables_place import place_at
 from lakehouse.queries.kind import Output, Side
 from lakehouse.queries.runtime.batch_manifest import finished, read_manifest
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
+    from lakehouse.engine import Engine, Item
     from lakehouse.engine.parts import TableSink
 
 _TIMES = ("event_us", "arrival_us")
-
+_MARKERS = pa.schema([("part", pa.string()), ("leave_us", pa.int64())])
+# Of states that are in memory at the same time: each may be a segment of many rows.
+_STATE_ROWS = 1024
 
 Constants = Mapping[str, str | int | None]
 
@@ -122,27 +129,54 @@ def as_columns(types: Mapping[str, str], prefix: str = "") -> str:
     return "".join(f",\n    `{prefix}{name}` {kind}" for name, kind in types.items())
 
 
-def drop_old_states(layout: Home, query: str) -> None:
-    """Delete what nobody reads any more: replaced counters, segments that have ended, and those of old scales."""
+def drop_old_states(engine: Engine, layout: Home, query: str) -> None:
+    """Delete what nobody reads any more: replaced counters, segments that have ended, and those of old scales.
+
+    Cost: two Spark jobs over the table of states, none where no batch was finished since the last time. The driver gets
+    a time for each part of a state.
+    """
     table, done = layout.states(query), finished(layout, query)
-    if not tables.exists(table):
+    writer = f"maintain-{query}", done
+    if not tables.exists(table) or tables.is_appended(table, *writer):
         return
     manifest = read_manifest(layout.batch_manifests(query), "batch", done)
     since = manifest.scales[-1].since if manifest and manifest.scales else 0
-    last = read_between(table, ("batch", done, done))
-    if "leave_us" not in last.column_names:
-        # A version before segments wrote it; the query's next run reports what to do.
-        return
-    markers = last.filter(pc.is_null(last["content"])).group_by("part").aggregate([("leave_us", "min")])
-    alive_from = dict(zip(markers["part"].to_pylist(), markers["leave_us_min"].to_pylist(), strict=True))
+    last = file_items(files_between(table, ("batch", done, done)))
+    step = f"states of {query}, batch {done}"
+    marked = engine.map(last, partial(_markers, batch=done), _MARKERS, f"{step}: what is in use")
+    least = marked.group_by("part").aggregate([("leave_us", "min")])
+    alive_from = zip(least["part"].to_pylist(), least["leave_us_min"].to_pylist(), strict=True)
+    gone = OldStates(done, since, tuple(alive_from))
+    remove_rows(engine, table, files_between(table, None), gone, f"{step}: remove old ones", writer)
 
-    def is_gone(rows: pa.Table) -> pa.Array:
+
+def _markers(item: Item, *, batch: int) -> Iterator[pa.Table]:
+    """Yield from when on the segments of each part are in use, as a file says it of a batch."""
+    columns = pa.schema([*_MARKERS, ("batch", pa.int64()), ("content", pa.binary())])
+    for rows in pieces_of(place_at(item["path"]), columns, _STATE_ROWS):
+        is_marker = pc.and_(pc.equal(rows["batch"], batch), pc.is_null(rows["content"]))
+        found = rows.filter(is_marker).group_by("part").aggregate([("leave_us", "min")])
+        yield found.rename_columns({"leave_us_min": "leave_us"}).select(_MARKERS.names)
+
+
+@dataclass(frozen=True)
+class OldStates:
+    """The rows of states that nobody reads after batch ``done``.
+
+    ``since``: the first batch with as many buckets as now. ``alive_from``: by part, the least ``leave_us`` in use.
+    """
+
+    done: int
+    since: int
+    alive_from: tuple[tuple[str, int], ...]
+    columns: ClassVar[tuple[str, ...]] = ("batch", "part", "leave_us", "content")
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        """Return for each row whether it is one of them."""
         is_counter, is_marker = pc.is_null(rows["leave_us"]), pc.is_null(rows["content"])
-        gone = pc.and_(pc.less(rows["batch"], done), pc.or_(is_counter, is_marker))
-        gone = pc.or_(gone, pc.less(rows["batch"], since))
-        for part, from_us in alive_from.items():
+        gone = pc.and_(pc.less(rows["batch"], self.done), pc.or_(is_counter, is_marker))
+        gone = pc.or_(gone, pc.less(rows["batch"], self.since))
+        for part, from_us in self.alive_from:
             ended = pc.and_kleene(pc.equal(rows["part"], part), pc.less(rows["leave_us"], from_us))
             gone = pc.or_kleene(gone, pc.and_kleene(ended, pc.invert(is_marker)))
         return gone
-
-    tables.remove_here(table, is_gone)

@@ -25,6 +25,7 @@ from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.engine import engine_of
 from lakehouse.queries.pairs import run as online
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime import run as runtime
@@ -106,7 +107,11 @@ def _measured(spark: SparkSession, folder: Path, rows: int) -> Measured:
     kernel_s, pairs = min(_kernel(*parts) for _ in range(3))
     settings = _declared(folder)
     run = online.PairsRun(
-        spark, settings.layout, settings.of_kind(PairsQuery)["answers"], settings.streams, Wanted(BUCKETS)
+        engine_of(spark),
+        settings.layout,
+        settings.of_kind(PairsQuery)["answers"],
+        settings.streams,
+        Wanted(BUCKETS),
     )
     for number, part in enumerate(parts):
         _ingest(spark, settings, folder, part, number)

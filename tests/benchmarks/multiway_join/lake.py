@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from lakehouse.declare.stream import Stream
+from lakehouse.engine import engine_of
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
@@ -121,7 +122,7 @@ class Lake:
         queries, streams = self._registered()
         taken: dict[str, list[Used]] = {way: [] for way in WAYS}
         runs = {
-            way: MultiwayRun(self.spark, self.layout, query, streams, joins=joins)
+            way: MultiwayRun(engine_of(self.spark), self.layout, query, streams, joins=joins)
             for (way, query), joins in zip(queries.items(), ("pruned", ""), strict=True)
         }
         for batch in range(1, self.case.batches + 1):

@@ -154,16 +154,18 @@ class Lake:
 
     def together(self) -> None:
         """Run all queries in rounds."""
+        from lakehouse.engine import engine_of
         from lakehouse.queries.runtime.scan.rounds import Rounds
 
-        Rounds(self.spark, self.settings.layout, tuple(map(self.run_of, QUERIES))).drain()
+        Rounds(engine_of(self.spark), self.settings.layout, tuple(map(self.run_of, QUERIES))).drain()
 
     def one_by_one(self) -> None:
         """Run each query in rounds of its own."""
+        from lakehouse.engine import engine_of
         from lakehouse.queries.runtime.scan.rounds import Rounds
 
         for name in QUERIES:
-            Rounds(self.spark, self.settings.layout, (self.run_of(name),)).drain()
+            Rounds(engine_of(self.spark), self.settings.layout, (self.run_of(name),)).drain()
 
     def run_of(self, query: str) -> QueryRun[Any]:
         """Return a query as it is run."""

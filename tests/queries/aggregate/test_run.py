@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.declare.settings import Settings
+from lakehouse.engine import engine_of
 from lakehouse.home.table_log import read_columns
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.run import AggregateRun
@@ -108,7 +109,7 @@ class Streams:
         """Return a query under this number of buckets."""
         settings = self.settings
         return AggregateRun(
-            self.spark,
+            engine_of(self.spark),
             settings.layout,
             settings.of_kind(AggregateQuery)[query],
             settings.streams,

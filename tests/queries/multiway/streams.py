@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.declare.settings import Settings
+from lakehouse.engine import engine_of
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import MultiwayRun
 from tests.table_rows import table_rows
@@ -94,7 +95,7 @@ class Streams:
         """Return a query that joins batches so, by default pruned; with few slots several keys share one."""
         settings = self.settings
         asked = settings.of_kind(MultiwayQuery)[query]
-        where = (self.spark, settings.layout, asked, settings.streams)
+        where = (engine_of(self.spark), settings.layout, asked, settings.streams)
         return MultiwayRun(*where, costs=settings.sites, slots=slots, joins=joins)
 
     def results(self, query: str, found: str = "") -> Counter[tuple[int, ...]]:

@@ -14,6 +14,7 @@ import pytest
 
 from jobs import build_rollups, maintain, maintain_queries, repair_late, run_queries
 from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.engine import engine_of
 from lakehouse.home.query_meaning import QueryChanged
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
@@ -84,7 +85,7 @@ class Streams:
     def run(self, query: str, buckets: int) -> PairsRun:
         """Return a query under this number of buckets."""
         return PairsRun(
-            self.spark,
+            engine_of(self.spark),
             self.settings.layout,
             self.settings.of_kind(PairsQuery)[query],
             self.settings.streams,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakehouse.engine import engine_of
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime import tables as runtime_tables
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
-COLUMNS = "bucket int, part string, content binary, leave_us bigint, batch bigint"
+COLUMNS = ("bucket", "part", "content", "leave_us", "batch")
+
+
+def _append(table: Path, rows: list[tuple[Any, ...]], batch: int) -> None:
+    found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    tables.append_rows(found, table, "query-q", batch)
 
 
 def _parts(layout: Home) -> list[tuple[int, str, int | None]]:
@@ -28,7 +33,7 @@ def _parts(layout: Home) -> list[tuple[int, str, int | None]]:
 
 
 def test_a_table_of_states_loses_what_is_superseded(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout = Home(tmp_path)
     table, done = layout.states("q"), {"batch": 2}
@@ -41,22 +46,22 @@ def test_a_table_of_states_loses_what_is_superseded(
             (0, "left", b"rows", 10 * (batch - 2), batch),
             (0, "left", None, alive_from, batch),
         ]
-        tables.append_once(spark.createDataFrame(new, COLUMNS), table, "query-q", batch)
+        _append(table, new, batch)
     done["batch"] = 3
-    drop_old_states(layout, "q")
+    drop_old_states(engine_of(session), layout, "q")
     segments = [(3, "left", 10), (4, "left", 20)]
     unfinished = [(4, "left", 20), (4, "policy", None)]
     assert _parts(layout) == sorted([*segments, (3, "left", 5), (3, "policy", None), *unfinished], key=repr)
 
     done["batch"] = 4
-    drop_old_states(layout, "q")
+    drop_old_states(engine_of(session), layout, "q")
     assert _parts(layout) == sorted([(4, "left", 20), *unfinished], key=repr)
 
     # Batch 5 is cut into other buckets and writes anew what is alive, also that which would have been alive for longer.
     new = [(bucket, "left", b"rows", 20, 5) for bucket in (0, 1)] + [(0, "left", None, 15, 5)]
-    tables.append_once(spark.createDataFrame(new, COLUMNS), table, "query-q", 5)
+    _append(table, new, 5)
     scales = Scale(1, 1), Scale(5, 2)
     write_manifest(layout.batch_manifests("q"), "batch", BatchManifest(5, ((4, 5),), scales=scales))
     done["batch"] = 5
-    drop_old_states(layout, "q")
+    drop_old_states(engine_of(session), layout, "q")
     assert _parts(layout) == [(5, "left", 15), (5, "left", 20), (5, "left", 20)]

@@ -12,6 +12,7 @@ import pytest
 from jobs import maintain_queries, run_queries
 from jobs.snapshots import queries_to_publish
 from lakehouse.declare.settings import Settings
+from lakehouse.engine import engine_of
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.checks import frames_of, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
@@ -127,14 +128,15 @@ def test_any_split_into_batches_selects_the_same_and_the_history_of_statistics_s
     for part in range(3):
         land(settings, part)
         take_in(settings, spark, "readings")
+    engine = engine_of(spark)
     runs = {
-        name: SelectionRun(spark, settings.layout, settings.of_kind(SelectionQuery)[name], settings.streams)
+        name: SelectionRun(engine, settings.layout, settings.of_kind(SelectionQuery)[name], settings.streams)
         for name in QUERIES
     }
 
-    both = Rounds(spark, settings.layout, (runs["warm"], runs["even"]), limit_bytes=1)
+    both = Rounds(engine, settings.layout, (runs["warm"], runs["even"]), limit_bytes=1)
     one_each = both.drain(most_rows=1)
-    alone = Rounds(spark, settings.layout, (runs["brief"],)).drain()
+    alone = Rounds(engine, settings.layout, (runs["brief"],)).drain()
     land(settings, 3)
     take_in(settings, spark, "readings")
     together = run_queries.run(settings, spark, "brief")

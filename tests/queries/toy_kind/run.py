@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.engine import Item, engine_of
+from lakehouse.engine import Item
 from lakehouse.engine.parts import ENTRIES, sink_of
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_commits import fitted
@@ -39,7 +39,7 @@ class SampleRun(QueryRun[SampleQuery]):
         names = {name: name for name in raw.rows.schema.names}
         written = Written(sink_of(table), names, {"batch": manifest.number})
         kernel = partial(sample, rows=raw.rows, written=written, one_in=query.one_in)
-        found = engine_of(self.spark).map(items, kernel, RESULT, f"sample of {query.name}")
+        found = self.engine.map(items, kernel, RESULT, f"sample of {query.name}")
         entries = found.filter(found["path"].is_valid()).select(ENTRIES.names)
         self.commit(entries, table, "online", manifest.number)
         crash_point("queries.outputs-appended")

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakehouse.algorithms.scheduling.policies import DEFAULT
+from lakehouse.declare.problems import EngineEnded
 from lakehouse.engine.parts import TableSink
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.integrity import why_failed
@@ -49,11 +50,9 @@ from lakehouse.queries.runtime.scan.shared import Kernel, Scanned, Shared, kerne
 from lakehouse.queries.runtime.scan.task import LIMIT_BYTES
 from lakehouse.queries.runtime.tables import Written
 from lakehouse.spark import tables
-from lakehouse.spark.session import require_engine
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from lakehouse.engine import Engine
     from lakehouse.home.layout import Home
     from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span
 
@@ -66,7 +65,7 @@ _WRITERS = 4
 class Rounds:
     """Queries that are run together."""
 
-    spark: SparkSession
+    engine: Engine
     layout: Home
     runs: tuple[QueryRun[Any], ...]
     limit_bytes: int = LIMIT_BYTES
@@ -131,7 +130,8 @@ class Rounds:
         Raises:
             EngineEnded: when it came of the end of Spark's JVM, which is no fault of a query.
         """
-        require_engine(error)
+        if isinstance(error, EngineEnded):
+            raise error
         run = next(run for run in self.runs if run.query.name == query)
         of_streams = [self.layout.raw(stream) for stream in run.query.streams]
         return _in_one_line(why_failed(error, [*self.layout.tables_of(query), *of_streams]))
@@ -210,7 +210,7 @@ class Round:
             scan = self._scan_of(readers, span)
             columns = [scan.shown(reader) for reader in readers]
             writes = [self._written(*each) for each in zip(readers, columns, strict=True)]
-            entries, tasks = scan.run(self.rounds.spark, writes)
+            entries, tasks = scan.run(self.rounds.engine, writes)
         except Exception as error:
             # Not raised by a predicate, which the executor would have told: a worker that died, for one.
             return self._each_alone(readers, span, error)
@@ -253,7 +253,7 @@ class Round:
         by_side = {side: scanned[reader.name] for side, reader in batch.readers.items()}
         is_new = not batch.has_kernel or batch.manifest.number == 1
         before = Kernel() if is_new else kernel_before(rounds.layout, batch.name, batch.manifest.number)
-        return Shared(rounds.spark, rounds.layout, batch.run.query, batch.manifest, by_side, before)
+        return Shared(rounds.layout, batch.run.query, batch.manifest, by_side, before)
 
     def _finish(self, batch: Batch, source: Shared) -> tuple[str, dict[str, Any] | None]:
         try:

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policies import DEFAULT
-from lakehouse.engine import engine_of
 from lakehouse.home.layout import Home
 from lakehouse.home.table_commits import fitted
 from lakehouse.home.table_log import files_near
@@ -33,9 +32,7 @@ from lakehouse.queries.runtime.scan.task import LIMIT_BYTES, READER, ROW, TOLD, 
 from lakehouse.queries.runtime.tables import ROW_HASH, Written
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from lakehouse.engine import Item
+    from lakehouse.engine import Engine, Item
 
 Facts = dict[str, Any]
 _RESULT = pa.schema([*SUNK, (TOLD, pa.string())])
@@ -53,7 +50,7 @@ class Scan:
     is_strict: bool = False
     policy: str = DEFAULT
 
-    def run(self, session: SparkSession, writes: Sequence[Written]) -> tuple[list[pa.Table], list[Facts]]:
+    def run(self, engine: Engine, writes: Sequence[Written]) -> tuple[list[pa.Table], list[Facts]]:
         """Write the rows that each reader lets through; return the entries of each, and what tasks have told.
 
         Raises:
@@ -62,7 +59,7 @@ class Scan:
         stream, (after, through) = self.readers[0].stream, self.span
         files = files_near(self.layout.raw(stream), "batch", [(after + 1, through)])
         rows = self.rows(f"batch > {after} AND batch <= {through}")
-        found = engine_of(session).map(
+        found = engine.map(
             items_of([(0, *each) for each in files]),
             partial(_scan, rows=rows, work=self._work(rows), writes=tuple(writes)),
             _RESULT,

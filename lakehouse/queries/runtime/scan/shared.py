@@ -22,8 +22,6 @@ from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakehouse.home.layout import Home
     from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
@@ -72,7 +70,6 @@ def kernel_before(layout: Home, query: str, batch: int) -> Kernel:
 class Shared:
     """The rows of a batch of a query; ``scanned``: by side, those that were read in a scan."""
 
-    spark: SparkSession
     layout: Home
     query: Query
     manifest: BatchManifest
@@ -103,7 +100,7 @@ class Shared:
         return SideRows(scanned.files, Columns(FileRows(scanned.columns), tuple(columns)))
 
     def _from_raw(self) -> FromRaw:
-        return FromRaw(self.spark, self.layout, self.query, self.manifest.spans)
+        return FromRaw(self.layout, self.query, self.manifest.spans)
 
     def measured(self, side: int) -> Facts:
         """Return what the scan of a side has measured of the whole batch."""
