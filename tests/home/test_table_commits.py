@@ -272,3 +272,13 @@ def test_files_of_delta_itself_are_merged_with_ours(
 
     assert _content(tables.read(spark, table)) == content
     assert DeltaTable.forPath(spark, str(table)).detail().collect()[0].numFiles == 1
+
+
+def test_times_take_few_bytes_in_a_file_and_come_back_as_they_were(tmp_path: Path) -> None:
+    times = pa.array([1_600_000_000_000_000 + 1_000_000 * n for n in range(50_000)])
+    rows = pa.table({"at_us": times, "level": pa.nulls(50_000, pa.int32()), "name": ["a", "b"] * 25_000})
+    table_commits.write_share([rows], tmp_path / "ours.parquet", rows.schema)
+    pq.write_table(rows, tmp_path / "plain.parquet")
+
+    assert (tmp_path / "ours.parquet").stat().st_size * 10 < (tmp_path / "plain.parquet").stat().st_size
+    assert pq.read_table(tmp_path / "ours.parquet").equals(rows)
