@@ -59,6 +59,7 @@ HASHED = pa.schema(
     ]
 )
 _REPEATS = pa.schema([("item", pa.int64()), ("row", pa.int64()), ("verdict", pa.int8())])
+_IN_ORDER = [("item", "ascending"), ("row", "ascending")]
 # Lines of so many bytes make some two million rows, of which a bucket takes 30 bytes each, and 200 of suspects.
 _BUCKET_BYTES = 256 * 1024 * 1024
 _MOST_BUCKETS = 256
@@ -130,7 +131,7 @@ def judged_bucket(bucket: int, rows: pa.Table, *, comparing: Comparing) -> pa.Ta
     """Return the outputs of the items, once, and those of a bucket: its hashes, and the rows that repeat another."""
     is_output = rows["output"].is_valid()
     items = [json.loads(text) for text in rows["output"].filter(is_output).to_pylist()]
-    hashed = rows.filter(pc.invert(is_output)).sort_by([("item", "ascending"), ("row", "ascending")])
+    hashed = rows.filter(pc.invert(is_output))
     schema = comparing.reading.records.parser.schema
     parts = _Parts([each for each in items if each["kind"] == RAW], schema)
     own = _Bucket(comparing, hashed, parts).outputs(bucket) if hashed.num_rows else []
@@ -139,7 +140,7 @@ def judged_bucket(bucket: int, rows: pa.Table, *, comparing: Comparing) -> pa.Ta
 
 @dataclass(frozen=True)
 class _Bucket:
-    """The hashes of one range, by item and row, and the parts that have the rows."""
+    """The hashes of one range, in any order, and the parts that have the rows."""
 
     comparing: Comparing
     hashed: pa.Table
@@ -166,16 +167,15 @@ class _Bucket:
             }
             for each in counted
         ]
-        of_repeats = self._aside(repeats.sort_by([("item", "ascending"), ("row", "ascending")]))
+        of_repeats = self._aside(repeats.sort_by(_IN_ORDER))
         return [*own, {"kind": REPEATS, "number": bucket, **of_repeats}, *more]
 
     def _repeats(self, hashes: Hashes, suspects: Hashes, known: tuple[Hashes, Batches]) -> pa.Table:
         comparing, hashed = self.comparing, self.hashed.select(["item", "row"])
 
         def rows_of(wanted: Hashes) -> pa.Table:
-            return self.parts.rows_at(
-                hashed.filter(pa.array(np.isin(hashes, wanted))), comparing.reading.stream
-            )
+            own = hashed.filter(pa.array(np.isin(hashes, wanted)))
+            return self.parts.rows_at(own.sort_by(_IN_ORDER), comparing.reading.stream)
 
         judged = repeats_of(comparing.reading.batch, comparing.accepted, suspects, known, rows_of)
         return _REPEATS.empty_table() if judged is None else judged.select(_REPEATS.names).cast(_REPEATS)

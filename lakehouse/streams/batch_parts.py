@@ -122,9 +122,9 @@ class ItemTask:
         """Yield the good rows of an item's records once they are on their way, in order."""
         for parsed in self._reading.records.parsed(item):
             is_good = parsed["reason"].is_null()
-            good = parsed.filter(is_good)
+            good = parsed.filter(is_good) if parsed["reason"].null_count < parsed.num_rows else parsed
             rows = good.drop_columns(VERDICT)
-            rejected = parsed.filter(pc.invert(is_good)).select(REJECTED)
+            rejected = parsed.select(REJECTED).filter(pc.invert(is_good))
             self._raw.add(rows)
             if self._reading.records.parser.keeps_records:
                 self._kept.add(good.select(REJECTED))

@@ -6,9 +6,7 @@ them end with a summary, which is no record.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +24,9 @@ _NAMES = {
     **{"outPackets": "dst_packets", "outBytes": "dst_bytes"},
 }
 _NEEDED = {"first", "src", "dst"}
-CLOCK = re.compile(r"(?:([0-9]{1,9})d )?([0-9]{1,9}):([0-9]{2}):([0-9]{2}(?:\.[0-9]{1,9})?)")
+_CLOCK = (
+    r"^(?:(?P<d>[0-9]{1,9})d )?(?P<h>[0-9]{1,9}):(?P<m>[0-9]{2}):(?P<s>[0-9]{2})(?P<part>(?:\.[0-9]{1,9})?)$"
+)
 # A summary is its title and two lines of CSV; what else nfdump tells of a run is a line each.
 _SUMMARY, _SUMMARY_LINES = b"Summary", 3
 _REMARKS = (b"Summary:", b"No matched", b"Time window", b"Total flows", b"Sys: ")
@@ -52,17 +52,22 @@ def field_names(header: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
-def as_seconds(duration: str) -> str:
-    """Return seconds as text, of ``[1d ]02:03:04.005`` as nfdump writes them for people; other texts as they are.
+def as_seconds(durations: pa.Array) -> pa.Array:
+    """Return seconds as texts, of ``[1d ]02:03:04.005`` as nfdump writes them for people; other texts as they are.
 
-    >>> as_seconds("1d 00:00:03.500"), as_seconds("3.5")
-    ('86403.500', '3.5')
+    >>> as_seconds(pa.array(["1d 00:00:03.500", "3.5"])).to_pylist()
+    ['86403.500', '3.5']
     """
-    found = CLOCK.fullmatch(duration)
-    if not found:
-        return duration
-    days, hours, minutes = (int(part or 0) for part in found.groups()[:3])
-    return str((days * 24 + hours) * 3600 + minutes * 60 + Decimal(found[4]))
+    clocks = pc.extract_regex(durations, _CLOCK)
+    days, hours, minutes, seconds = (_whole(pc.struct_field(clocks, name)) for name in "dhms")
+    hours = pc.add(pc.multiply(days, 24), hours)
+    whole = pc.add(pc.multiply(pc.add(pc.multiply(hours, 60), minutes), 60), seconds)
+    texts = pc.binary_join_element_wise(whole.cast(pa.string()), pc.struct_field(clocks, "part"), "")
+    return pc.coalesce(texts, durations)
+
+
+def _whole(digits: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(digits, ""), "0", digits).cast(pa.int64())
 
 
 def without_remarks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

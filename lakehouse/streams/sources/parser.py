@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.landing import located
@@ -40,10 +40,8 @@ from lakehouse.streams.sources.verdicts import Rejected
 ORIGIN = ("source_file", "source_line", "source_item")
 _NOT_UTF8 = "bad_utf8: the record is not UTF-8"
 # The beginning of a message whose texts have no other escapes than of quotes.
-_TEXT = rb'"(?:[^"\\]|\\")*+"'
-_CONTENT = re.compile(
-    rb'\{"topic": %b, "payload(?:_base64)?": %b(?=, "received": [0-9]+, "qos": )' % (_TEXT, _TEXT)
-)
+_TEXT = r'"(?:[^"\\]|\\")*"'
+_CONTENT = rf'^(?P<content>\{{"topic": {_TEXT}, "payload(?:_base64)?": {_TEXT}), "received": [0-9]+, "qos": '
 _Verdicts = list[tuple[int, int, str]]
 # Some rows, and the line and item of each.
 _Part = tuple[pa.Table, Places, Places]
@@ -103,7 +101,8 @@ class Parser:
         listed = columns["listed_us"].take(pa.array(cut.places)) if "listed_us" in columns else None
         values, is_good = typed(texts, len(cut.places), self.stream, listed)
         is_good &= is_valid
-        result = [(values.filter(pa.array(is_good)), cut.places[is_good], cut.items[is_good])]
+        typed_rows = values if is_good.all() else values.filter(pa.array(is_good))
+        result = [(typed_rows, cut.places[is_good], cut.items[is_good])]
         result.append(self._one_by_one(cut, texts, ~is_good, is_valid, listed))
         result.append(self._rejected(verdicts))
         return self._beside_origin(result, columns, shown)
@@ -234,11 +233,13 @@ class Parser:
         """Return rows in order, beside what they come from."""
         values = pa.concat_tables([table for table, *_ in parts], promote_options="default")
         places, items = (np.concatenate([part[n] for part in parts]) for n in (1, 2))
-        order = np.lexsort((items, places))
         if "items" in lines:
             wanted = [set(each) for each in lines["items"].to_pylist()]
-            order = np.array([n for n in order if items[n] in wanted[places[n]]], np.int64)
-        if len(order) != len(places) or np.any(np.diff(order) != 1):
+            pairs = zip(places.tolist(), items.tolist(), strict=True)
+            is_wanted = np.array([item in wanted[place] for place, item in pairs], np.bool_)
+            values, places, items = values.filter(pa.array(is_wanted)), places[is_wanted], items[is_wanted]
+        if np.any(np.diff(places * (1 + items.max(initial=0)) + items) < 0):
+            order = np.lexsort((items, places))
             values, places, items = values.take(pa.array(order)), places[order], items[order]
         at, is_bad = pa.array(places), values["reason"].is_valid().to_numpy()
         kept = pa.array(places, mask=~(is_bad | self.keeps_records))
@@ -263,29 +264,41 @@ class Parser:
 
         Of a message that the bridge landed, the record is its topic and payload; when it was received is no part.
         """
-        is_message, has_items = self.stream.source.kind == "mqtt", self.stream.source.has_items
-        result, last, digest = list[bytes | None](), -1, hashlib.md5()
-        shown = offsets or [None] * len(places)
+        has_items, is_wanted = self.stream.source.has_items, np.zeros(len(records), np.bool_)
+        is_wanted[places[~is_bad]] = True
+        records = pc.if_else(pa.array(is_wanted), records, pa.scalar(None, records.type))
+        if self.stream.source.kind == "mqtt":
+            records = _contents_of(records)
+        digests = [None if record is None else hashlib.md5(record) for record in records.to_pylist()]
+        if not has_items and offsets is None:
+            whole = pa.array([each and each.digest() for each in digests], pa.binary())
+            return whole.take(pa.array(places, mask=is_bad))
+        result = list[bytes | None]()
         for number, item, is_rejected, offset in zip(
-            places.tolist(), items.tolist(), is_bad.tolist(), shown, strict=True
+            places.tolist(), items.tolist(), is_bad.tolist(), offsets or [None] * len(places), strict=True
         ):
-            if is_rejected:
-                result.append(None)
-                continue
-            if number != last:
-                record = records[number].as_py()
-                last, digest = number, hashlib.md5(_content_of(record) if is_message else record)
-            of_item = digest.copy()
-            of_item.update((offset or "").encode() + (b"\n%d" % item if has_items else b""))
-            result.append(of_item.digest())
+            digest = None if is_rejected else digests[number]
+            if digest is not None:
+                digest = digest.copy()
+                digest.update((offset or "").encode() + (b"\n%d" % item if has_items else b""))
+            result.append(digest and digest.digest())
         return pa.array(result, pa.binary())
 
 
+def _contents_of(messages: pa.BinaryArray) -> pa.Array:
+    """Return topic and payload of messages, however they are spelled, as the bridge spells them."""
+    usual = pc.struct_field(pc.extract_regex(messages, _CONTENT), "content")
+    usual = pc.binary_join_element_wise(usual, pa.scalar(b"}", usual.type), pa.scalar(b"", usual.type))
+    others = np.flatnonzero(usual.is_null().to_numpy(zero_copy_only=False))
+    if not len(others):
+        return usual
+    texts = usual.to_pylist()
+    for number, message in zip(others.tolist(), messages.take(pa.array(others)).to_pylist(), strict=True):
+        texts[number] = None if message is None else _content_of(message)
+    return pa.array(texts, pa.binary())
+
+
 def _content_of(message: bytes) -> bytes:
-    """Return topic and payload of a message, however it is spelled, as the bridge spells them."""
-    result = _CONTENT.match(message)
-    if result:
-        return result[0] + b"}"
     members = json_object(message.decode()) or {}
     content = {name: members[name] for name in ("topic", "payload", "payload_base64") if name in members}
     return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")

@@ -7,6 +7,7 @@ have. Nothing is said of any other line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -136,22 +137,12 @@ def _hold_none(places: Places, ends: Places) -> Mask:
 
 def _is_well_quoted(records: pa.BinaryArray, quote: str, separator: str) -> Mask:
     """Return which records have quotes only around whole fields, and in these no separator."""
-    letters, ends = _letters(records)
-    at = np.flatnonzero(letters == ord(quote))
-    at = at[at >= ends[0]]
-    if not len(at):
+    if not pc.any(pc.match_substring(records, quote)).as_py():
         return np.ones(len(records), np.bool_)
-    record = np.searchsorted(ends, at, "right") - 1
-    first = np.searchsorted(at, ends)
-    is_opening = (np.arange(len(at)) - first[record]) % 2 == 0
-    begins = (at == ends[record]) | (letters[at - 1] == ord(separator))
-    is_last = at + 1 == ends[record + 1]
-    closes = is_last | (letters[np.minimum(at + 1, len(letters) - 1)] == ord(separator))
-    fields_before = np.searchsorted(np.flatnonzero(letters == ord(separator)), at)
-    closes &= np.diff(fields_before, prepend=-1) == 0
-    is_wrong = np.where(is_opening, ~begins, ~closes)
-    is_even = np.diff(first) % 2 == 0
-    return np.asarray(is_even & _hold_none(at[is_wrong], ends))
+    sign, plain = re.escape(quote), f"[^{re.escape(quote + separator)}]*"
+    field = f"(?:{plain}|{sign}{plain}{sign})"
+    is_well = pc.match_substring_regex(records, f"^{field}(?:{re.escape(separator)}{field})*$")
+    return np.asarray(pc.fill_null(is_well, False).to_numpy(zero_copy_only=False))
 
 
 def _of_messages(lines: pa.Array, beside: Mapping[str, str], paths: JsonPaths) -> Iterator[Rows]:
@@ -201,8 +192,9 @@ def _of_delimited(
     text = records.filter(pa.array(is_open)).cast(pa.string())
     if source.format not in BY_TAB:
         text = pc.replace_substring(text, source.quote, "")
-    is_whole = pc.equal(pc.count_substring(text, separator), len(names) - 1)
-    cut = pc.split_pattern(text.filter(is_whole), separator).flatten()
+    parts = pc.split_pattern(text, separator)
+    is_whole = pc.equal(pc.list_value_length(parts), len(names))
+    cut = (parts if pc.all(is_whole).as_py() else parts.filter(is_whole)).flatten()
     places = np.flatnonzero(is_open)[is_whole.to_numpy(zero_copy_only=False)]
     items = np.tile(np.arange(len(channels)), len(places))
     starts = np.repeat(np.arange(len(places)) * len(names), len(channels))

@@ -135,6 +135,8 @@ def _local_offsets(shown: pa.Array, told: pa.Array, zone: str) -> pa.Array:
 def _scaled(text: pa.Array, unit: str) -> tuple[pa.Array, Mask]:
     digits, part = _DIGITS[unit]
     kept, is_sure = _matching(text, rf"^(?:0|[1-9][0-9]{{0,{digits - 1}}})(?:\.[0-9]{{1,9}})?$")
+    if not pc.any(pc.match_substring(kept, ".")).as_py():
+        return pc.multiply(kept.cast(pa.int64()), 10**part), is_sure
     halves = pc.extract_regex(kept, r"^(?P<whole>[0-9]+)(?:\.(?P<part>[0-9]*))?$")
     micros = pc.multiply(pc.struct_field(halves, "whole").cast(pa.int64()), 10**part)
     if part:

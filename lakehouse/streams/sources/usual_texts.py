@@ -27,8 +27,7 @@ def usual_texts(texts: Mapping[str, pa.Array], stream: Stream, fields: FieldMap)
     nulls = (*nulls, "") if source.format in _WITHOUT_EMPTY else nulls
     result = {name: _known(pc.ascii_trim(text, BLANKS), nulls) for name, text in texts.items()}
     if source.format == "nfdump":
-        of_durations = (name for name in result if fields.path(name) == "duration")
-        result |= {name: _each(result[name], as_seconds) for name in of_durations}
+        result |= {name: as_seconds(text) for name, text in result.items() if fields.path(name) == "duration"}
     return _as_flow(result) if source.shape == "flow" else result
 
 
