@@ -5,6 +5,7 @@
 The same rows to two tables in one warm session, in turns; medians. ``one_row``: a row that the driver has.
 ``rows_1000`` and, in full, ``rows_200000``: rows that Spark computes, of nine columns. ``after_N``: one row, to a
 table whose log has N commits (``--quick``: 100; in full 10,000), whatever the history keeps of it.
+``encodings``: what files take as Tidemark writes them.
 """
 
 from __future__ import annotations
@@ -122,4 +123,4 @@ def _ms(work: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
-    run_parts(__doc__, __package__, ("commits",))
+    run_parts(__doc__, __package__, ("commits", "encodings"))

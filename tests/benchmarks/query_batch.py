@@ -89,7 +89,14 @@ def figures(quick: bool) -> dict[str, Any]:
 class Home:
     """A home with some registered queries, and the streams so far."""
 
-    def __init__(self, folder: Path, queries: dict[str, str], quick: bool, per_s: int = PER_S) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        queries: dict[str, str],
+        quick: bool,
+        per_s: int = PER_S,
+        session_of: Callable[[Settings], SparkSession] = started_session,
+    ) -> None:
         folder.mkdir()
         (folder / "tidemark.toml").write_text("".join(STREAM.format(name=s) for s in ("asks", "replies")))
         (folder / "queries").mkdir()
@@ -99,7 +106,7 @@ class Home:
         self.step_us = 1_000_000 // per_s
         self.warm_up, self.batches = (0, 1) if quick else (WARM_UP, BATCHES)
         self.settings: Settings = load_settings(folder / "tidemark.toml")
-        self.spark: SparkSession = started_session(self.settings)
+        self.spark = session_of(self.settings)
 
     def measured(self, held: int) -> dict[str, Any]:
         """Return what a batch costs once so many rows have come."""
@@ -141,10 +148,14 @@ class Home:
         return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
 
     def land(self, rows: int) -> float:
-        """Land half as many asks and as many replies as asked for, which follow those before, and ingest them.
+        """Land rows, as ``write`` does, and ingest them; return the seconds that writing the files took."""
+        taken = self.write(rows)
+        for name in ("asks", "replies"):
+            ingest.run(self.settings, self.spark, name)
+        return taken
 
-        Returns the seconds that writing the files took.
-        """
+    def write(self, rows: int) -> float:
+        """Land half as many asks and as many replies as asked for, which follow those before; return the seconds."""
         taken = 0.0
         number = self.rows // 2 + np.arange(rows // 2)
         for at, name in enumerate(("asks", "replies")):
@@ -157,7 +168,6 @@ class Home:
             started = time.perf_counter()
             self._write(name, columns)
             taken += time.perf_counter() - started
-            ingest.run(self.settings, self.spark, name)
         self.rows, self.files = self.rows + rows // 2 * 2, self.files + 1
         return taken
 

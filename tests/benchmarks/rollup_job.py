@@ -80,7 +80,7 @@ def _land(folder: Path, first: int, rows: int) -> None:
 
 def _rollup(settings: Any, spark: SparkSession) -> dict[str, float]:
     jobs, started, before = _jobs(spark), time.perf_counter(), cpu_s()
-    with _watched() as grown:
+    with watched() as grown:
         build_rollups.run(settings, spark, "readings")
     taken = {"s": time.perf_counter() - started, "cpu_s": cpu_s() - before, "driver_mb": max(grown)}
     return taken | {"jobs": len(_jobs(spark) - jobs)}
@@ -92,7 +92,7 @@ def _jobs(spark: SparkSession) -> set[int]:
 
 
 @contextmanager
-def _watched() -> Iterator[list[float]]:
+def watched() -> Iterator[list[float]]:
     """Yield what this process grows by, in megabytes, measured every few milliseconds."""
     process, is_over = psutil.Process(), threading.Event()
     before, grown = process.memory_info().rss, [0.0]

@@ -31,6 +31,8 @@ PRINTED: dict[str, dict[str, set[str]]] = {
     "conditions": {"conditions": {"decimal_1000_ms", "decimal_1000_duckdb_ms"}},
     # Its parts start clusters.
     "cluster": {},
+    # Its parts start processes with a Spark each.
+    "engine": {},
     "control": {
         "control": {"change_over_file", "change_over_synced_file", "read_800_over_files", "sqlalchemy_ms"}
     },
@@ -40,7 +42,8 @@ PRINTED: dict[str, dict[str, set[str]]] = {
             "one_row_speedup",
             "rows_1000_speedup",
             "after_100_ms",
-        }
+        },
+        "encodings": {"nodes_mb_ratio", "raw_write_ratio"},
     },
     "ingest_history": {"ingest_history": {"history"}},
     "remembered": {"remembered": {"remembered"}},

@@ -1,0 +1,14 @@
+"""The engine as a whole: all steps of a landing on each runner, and what a backfill asks of the driver.
+
+    python -m tests.benchmarks.engine [--quick] [--json] [PART ...]
+
+``rounds``: ingests, rollups, queries and repairs of 1,000, 10,000 and a million rows a stream; 5 minutes. ``backfill``:
+a batch of a million and of ten million rows; 5 minutes.
+"""
+
+from __future__ import annotations
+
+from tests.benchmarks.parts import run_parts
+
+if __name__ == "__main__":
+    run_parts(__doc__, __package__, (), only_in_full=("rounds", "backfill"))
