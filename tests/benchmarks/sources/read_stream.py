@@ -3,13 +3,13 @@
 *manifests*: what ``tidemark serve`` does: a probe, then the ingest job. *readStream*: Spark's file source finds the new
 files, and ``foreachBatch`` runs the same kernels and commits on them, with its batch's number; its checkpoint takes the
 place of manifests. *by hand*: ``foreachBatch`` as one would write it, with Spark's reader, two idempotent appends and a
-count, and no numbered lines, lateness or balance. Each in a home of its own that has read some files before, in turns
-in one session, warm.
+count, and no numbered lines, lateness or balance. Each in a home of its own that has read some files before, one after
+the other in one session; the first batches warm up.
 
-Latency: from a file's rename until its rows are committed, both looking all the time; idle: both look every two
-seconds.
-Restart: a process is killed after its rows are committed and before its batch is finished, and another one goes on,
-from its start until then. Halving: one file of a batch fails whatever is done.
+Latency: from a file's rename until its rows are committed, all looking all the time; in vain: all look every two
+seconds. Restart: a process is killed after its rows are committed and before its batch is finished, and another one
+goes on, from its start until then. Halving: one file of a batch fails whatever is done. Replay: the record of batches,
+manifests or checkpoint, is lost, and the tables are not.
 """
 
 from __future__ import annotations
