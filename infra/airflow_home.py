@@ -7,15 +7,14 @@ Airflow reads its settings when it is first imported, so they are in the environ
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
 from lakehouse.declare.settings import Settings
-from lakehouse.home.atomic_files import write_text
 from lakehouse.home.lease import lease
+from lakehouse.home.ownership import kept_secret
 
 DAGS = Path(__file__).resolve().parent.parent / "dags"
 # Making the metadata takes some 15 s on an idle machine.
@@ -25,6 +24,7 @@ PREPARED_WITHIN_S = 180.0
 def environment(settings: Settings) -> dict[str, str]:
     """Return the variables that make Airflow, and the jobs that its tasks run, use this configuration and home."""
     home = settings.layout.airflow
+    secret = kept_secret(home / "secret")
     variables = {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW_CONFIG": str(home / "airflow.cfg"),
@@ -38,8 +38,8 @@ def environment(settings: Settings) -> dict[str, str]:
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-        "AIRFLOW__API_AUTH__JWT_SECRET": _secret(home),
-        "AIRFLOW__API__SECRET_KEY": _secret(home),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secret,
+        "AIRFLOW__API__SECRET_KEY": secret,
         "TIDEMARK_HOME": str(settings.home),
     }
     return variables | ({"TIDEMARK_CONFIG": str(settings.config)} if settings.config else {})
@@ -94,13 +94,3 @@ def preparing_metadata(settings: Settings) -> Iterator[bool]:
         yield is_needed
         if is_needed:
             mark.touch()
-
-
-def _secret(home: Path) -> str:
-    """Return the home's own random secret, readable by its owner alone."""
-    path = home / "secret"
-    if not path.exists():
-        # Another process may have made it meanwhile; all use that one.
-        with suppress(FileExistsError):
-            write_text(path, secrets.token_hex(32), mode=0o600, is_new=True)
-    return path.read_text(encoding="ascii")

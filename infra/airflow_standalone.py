@@ -1,7 +1,8 @@
 """Airflow's own UI and scheduler on a home: the same DAGs and metadata that ``tidemark run`` uses, on a schedule.
 
-Three processes of Airflow, the API server with the UI, the scheduler and the DAG processor, end with this one.
-The server listens on 127.0.0.1 alone; Airflow's log servers, which would listen everywhere, stay off.
+Three processes of Airflow, the API server with the UI, the scheduler and the DAG processor, end with this one. Where
+``[spark] master`` is a server of Spark Connect on this machine, and none answers there, it is a fourth.
+All listen on 127.0.0.1 alone; Airflow's log servers, which would listen everywhere, stay off.
 Healthy after about 30 s. Words of each go to ``<home>/airflow/logs/<name>.log``, readable by their owner alone.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -27,6 +29,7 @@ from lakehouse.declare.settings import Settings
 
 HEALTHY_WITHIN_S = 180
 STOPS_WITHIN_S = 2
+LOOPBACK = ("localhost", "127.0.0.1")
 PASSWORDS = "simple_auth_manager_passwords.json.generated"
 
 
@@ -73,22 +76,38 @@ def serving(settings: Settings, port: int) -> Iterator[Service]:
     service = Service(f"http://127.0.0.1:{port}", home / PASSWORDS, home / "logs")
     _migrate(settings, port, service.logs / "migrate.log")
     with _running(settings, port, service.logs) as running:
-        _wait_until_healthy(service, running)
+        _wait_until_healthy(settings, service, running)
         yield service
 
 
 def _migrate(settings: Settings, port: int, log: Path) -> None:
     with preparing_metadata(settings) as is_needed:
-        if is_needed and _started(["db", "migrate"], _variables(settings, port), log).wait():
+        if is_needed and _started(["-m", "airflow", "db", "migrate"], _variables(settings, port), log).wait():
             raise AirflowDidNotStart(f"Airflow could not prepare its metadata; see {log}")
 
 
-def _components(port: int) -> dict[str, list[str]]:
-    return {
+def _components(settings: Settings, port: int) -> dict[str, list[str]]:
+    """Return the arguments of Python for each process, by its name."""
+    airflow = {
         "api-server": ["api-server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
         "scheduler": ["scheduler", "--skip-serve-logs"],
         "dag-processor": ["dag-processor"],
     }
+    spark = {"spark": ["-m", "lakehouse.cli", "spark", "--connect"]} if _lacks_spark(settings) else {}
+    return spark | {name: ["-m", "airflow", *arguments] for name, arguments in airflow.items()}
+
+
+def _lacks_spark(settings: Settings) -> bool:
+    """Return whether tasks are to share a server of Spark Connect on this machine that is not there."""
+    own = settings.spark
+    on_spark = settings.engine.runner == "spark" and own.is_connect
+    return on_spark and own.addresses()[0][0] in LOOPBACK and not _answers(own.addresses()[0])
+
+
+def _answers(address: tuple[str, int]) -> bool:
+    with suppress(OSError), socket.create_connection(address, 1):
+        return True
+    return False
 
 
 def _variables(settings: Settings, port: int) -> dict[str, str]:
@@ -108,7 +127,7 @@ def _running(settings: Settings, port: int, logs: Path) -> Iterator[dict[str, su
     variables = _variables(settings, port)
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        for name, arguments in _components(port).items():
+        for name, arguments in _components(settings, port).items():
             processes[name] = _started(arguments, variables, logs / f"{name}.log")
         yield processes
     finally:
@@ -117,7 +136,7 @@ def _running(settings: Settings, port: int, logs: Path) -> Iterator[dict[str, su
 
 def _started(arguments: list[str], variables: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "airflow", *arguments]
+    command = [sys.executable, *arguments]
     with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as words:
         return subprocess.Popen(command, env=variables, stdout=words, stderr=words, start_new_session=True)
 
@@ -150,10 +169,14 @@ def _session(pid: int) -> int | None:
     return None
 
 
-def _wait_until_healthy(service: Service, running: Mapping[str, subprocess.Popen[bytes]]) -> None:
+def _wait_until_healthy(
+    settings: Settings, service: Service, running: Mapping[str, subprocess.Popen[bytes]]
+) -> None:
     deadline = time.monotonic() + HEALTHY_WITHIN_S
     wanted = {"metadatabase", "scheduler", "dag_processor"}
-    while {name for name, state in service.health().items() if state == "healthy"} < wanted:
+    while {name for name, state in service.health().items() if state == "healthy"} < wanted or (
+        "spark" in running and not _answers(settings.spark.addresses()[0])
+    ):
         ended = [name for name, process in running.items() if process.poll() is not None]
         if ended:
             raise AirflowDidNotStart(f"Airflow's {ended[0]} ended; see {service.logs / ended[0]}.log")

@@ -29,7 +29,7 @@ check() {
     "$tools/kubeconform" -strict -summary -schema-location "$schemas/{{ .ResourceKind }}{{ .KindSuffix }}.json" -
 }
 render | check
-for example in example example-pods; do
+for example in example example-pods example-connect; do
     "$tools/helm" lint --quiet --strict "$chart" --values "infra/kubernetes/$example.yaml"
     render --values "infra/kubernetes/$example.yaml" | check
     rendered=tests/infra/kubernetes${example#example}.yaml

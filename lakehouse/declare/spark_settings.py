@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 _LOCAL = re.compile(r"local(\[(\*|[1-9]\d*)\])?")
 _HOST_PORT = r"[^\s/:,@]+:\d{1,5}"
 _STANDALONE = re.compile(rf"spark://{_HOST_PORT}(,{_HOST_PORT})*")
+_CONNECT = re.compile(rf"sc://{_HOST_PORT}(/;use_ssl=true)?")
 _KUBERNETES = re.compile(r"k8s://(https?://)?[^\s/@]+")
 _PORTS = {"http": 80, "https": 443}
 # What has a key of its own, and what the tables' content rests on.
@@ -35,8 +36,10 @@ _FIXED = {
 
 
 def _known_master(master: str) -> str:
-    if not any(kind.fullmatch(master) for kind in (_LOCAL, _STANDALONE, _KUBERNETES)):
-        raise ValueError('expected "local[*]", "local[4]", "spark://HOST:PORT" or "k8s://https://HOST:PORT"')
+    if not any(kind.fullmatch(master) for kind in (_LOCAL, _STANDALONE, _CONNECT, _KUBERNETES)):
+        raise ValueError(
+            'expected "local[*]", "local[4]", "spark://HOST:PORT", "sc://HOST:PORT" or "k8s://https://HOST:PORT"'
+        )
     return master
 
 
@@ -82,9 +85,11 @@ class SparkSettings(BaseModel):
     """Settings of Spark.
 
     ``master``: ``local[*]`` runs it inside each job's process; others name a cluster, whose workers see the home and
-    the landing folders at the same paths. ``options``: any other option of Spark, by its name; what stands here wins
-    over what Tidemark would say. ``secret``: what driver and workers of a standalone cluster know each other by; it is
-    best given as TIDEMARK_SPARK__SECRET, and never shown. ``shuffle_partitions``: where it is None, 2 in one process
+    the landing folders at the same paths, or a server of Spark Connect (``sc://``), which many processes share, and
+    whose own options are not this process's. ``options``: any other option of Spark, by its name; what stands here wins
+    over what Tidemark would say. ``secret``: what driver and workers of a standalone cluster know each other by, or
+    the token of a server of Spark Connect, by default the one that the home keeps; it is best given as
+    TIDEMARK_SPARK__SECRET, and never shown. ``shuffle_partitions``: where it is None, 2 in one process
     and as many as a cluster has cores. ``ui``: whether Spark's own pages are served while a session runs, on this
     machine alone where Spark runs in the process.
 
@@ -121,6 +126,11 @@ class SparkSettings(BaseModel):
         """True if the master is one of Spark's own clusters."""
         return self.master.startswith("spark://")
 
+    @property
+    def is_connect(self) -> bool:
+        """True where the master is a server of Spark Connect, which has a session for each of its clients."""
+        return self.master.startswith("sc://")
+
     def addresses(self) -> list[tuple[str, int]]:
         """Return host and port of the masters, of which one must answer; none where Spark runs in the process."""
         if self.is_local:
@@ -128,6 +138,6 @@ class SparkSettings(BaseModel):
         if self.is_standalone:
             pairs = (each.rpartition(":") for each in self.master.removeprefix("spark://").split(","))
             return [(host, int(port)) for host, _, port in pairs]
-        url = self.master.removeprefix("k8s://")
+        url = self.master.removeprefix("k8s://").replace("sc://", "https://")
         parts = urlsplit(url if "://" in url else f"https://{url}")
         return [(parts.hostname or "", parts.port or _PORTS[parts.scheme])]

@@ -25,6 +25,7 @@ from lakehouse.engine.tasks import (
     as_bytes,
     with_error,
 )
+from lakehouse.spark.cluster import context_of, parallelism
 from lakehouse.spark.session import naming_death
 
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ class SparkEngine:
     def cores(self) -> int:
         """Number of tasks that run at a time."""
         if self._cores is None:
-            # A session over Connect has no context: there, as many as a shuffle has partitions.
-            context: Any = getattr(self._session, "sparkContext", None)
-            partitions = context and context.defaultParallelism
-            self._cores = int(partitions or self._session.conf.get("spark.sql.shuffle.partitions") or 2)
+            self._cores = parallelism(self._session)
         return self._cores
 
     def map(self, items: Items, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
@@ -98,7 +96,7 @@ class SparkEngine:
     @contextmanager
     def _described(self, step: str) -> Iterator[None]:
         """Let Spark's pages call the jobs of this thread by what they do."""
-        context: Any = getattr(self._session, "sparkContext", None)
+        context = context_of(self._session)
         if context is None:
             yield
             return

@@ -35,6 +35,7 @@
     service/              the lease of `tidemark serve`, its Spark log, and long questions to `tidemark web`
     airflow/              Airflow's own home
     packages/             the project's code as an archive for a cluster's workers
+    connect.token         what clients of the home's server of Spark Connect show it
 
 The first writer of a folder creates it. The tables (``raw`` to ``corrections``, those of queries and of checks) may be
 on an object store instead, at the same paths below a prefix; ``reports`` and ``serving`` are then there, too.
@@ -220,6 +221,11 @@ class Home:
     def spark_log(self) -> Path:
         """The log of the Spark JVM that a command last started."""
         return self.root / "spark.log"
+
+    @property
+    def connect_token(self) -> Path:
+        """The token that clients of the home's server of Spark Connect show it."""
+        return self.root / "connect.token"
 
     @property
     def airflow(self) -> Path:

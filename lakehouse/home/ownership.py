@@ -6,10 +6,13 @@ Raw rows, keys and Airflow's passwords are in it. On a machine that others use t
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from lakehouse.home.atomic_files import write_text
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -32,3 +35,12 @@ def kept_private() -> Iterator[None]:
 def is_private(home: Path) -> bool:
     """True if nobody but its owner, and root, gets below a folder."""
     return not home.stat().st_mode & _OTHERS
+
+
+def kept_secret(path: Path) -> str:
+    """Return the random secret of a file that its owner alone reads, which is made where there is none."""
+    if not path.exists():
+        # Another process may have made it meanwhile; all use that one.
+        with suppress(FileExistsError):
+            write_text(path, secrets.token_hex(32), mode=0o600, is_new=True)
+    return path.read_text(encoding="ascii")

@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.declare.settings import Settings
 from lakehouse.home.layout import Home
 from lakehouse.spark import tables
+from lakehouse.spark.connect import token_of
 from lakehouse.spark.session import started_session
+from lakehouse.spark.workers import look_at_workers
 
 _CONNECT = "org.apache.spark.sql.connect.SparkConnectPlugin"
 
@@ -51,22 +53,28 @@ def open_session(settings: Settings) -> SparkSession:
     return _named(started_session(settings), settings)
 
 
-def serve_sessions(settings: Settings, port: int, token: str) -> SparkSession:
-    """Start a session as ``open_session`` does that serves Spark Connect on the loopback to whoever has the token.
+def serve_sessions(settings: Settings, host: str, port: int) -> SparkSession:
+    """Start a session as ``open_session`` does that serves Spark Connect to whoever has its token, and warm it.
+
+    Where ``[spark] master`` is a server of Spark Connect, this process is that server.
 
     Raises:
         RuntimeError, ClusterUnavailable: as ``open_session``.
     """
+    own = settings.spark
     options = {
-        **settings.spark.options,
+        **own.options,
         "spark.plugins": _CONNECT,
-        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.address": host,
         "spark.connect.grpc.binding.port": str(port),
         "spark.connect.grpc.port.maxRetries": "0",
-        "spark.connect.authenticate.token": token,
+        "spark.connect.authenticate.token": token_of(settings),
     }
-    own = settings.spark.model_copy(update={"options": options})
-    return open_session(settings.model_copy(update={"spark": own}))
+    served = {"options": options, "master": "local[*]" if own.is_connect else own.master}
+    session = open_session(settings.model_copy(update={"spark": own.model_copy(update=served)}))
+    # The first task of a session takes seconds, of which no client shall wait.
+    look_at_workers(session, None, (), 0)
+    return session
 
 
 def result_of(spark: SparkSession, statement: str) -> DataFrame:

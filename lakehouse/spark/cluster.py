@@ -29,6 +29,8 @@ from lakehouse.spark.workers import advice, differences, look_at_workers, versio
 # How the workers' Numba is told of ``kernel_cache``, before its own rules. Not read here, because Numba loads long.
 _LOCATORS = "lakehouse.spark.kernel_cache.ArchivedKernels,InTreeCacheLocator,UserWideCacheLocator"
 _CONNECT_S = 3.0
+# Tasks that look at workers last so long, so that each core gets one; a server of Spark Connect has looked at its own.
+_LOOK_S = 0.3
 # Kubernetes fetches an image first.
 _WORKERS_S = {True: 60.0, False: 600.0}
 _PYTHON = "spark.pyspark.python"
@@ -111,17 +113,19 @@ def join_cluster(session: SparkSession, settings: Settings) -> None:
     Raises:
         ClusterUnavailable: when no worker takes a task, or one differs from the driver in what counts.
     """
-    session.sparkContext.addPyFile(str(package_archive(settings.layout.packages)))
-    found = look_in_time(session, settings)
-    if found:
-        raise ClusterUnavailable(f"workers of {settings.spark.master}: {advice(found)}")
-    if settings.spark.shuffle_partitions is None:
-        cores = max(session.sparkContext.defaultParallelism, 2)
-        session.conf.set("spark.sql.shuffle.partitions", cores)
+    archive = str(package_archive(settings.layout.packages))
+    if settings.spark.is_connect:
+        session.addArtifacts(archive, pyfile=True)
+    else:
+        session.sparkContext.addPyFile(archive)
+    wrong, cores = look_in_time(session, settings)
+    if wrong:
+        raise ClusterUnavailable(f"workers of {settings.spark.master}: {advice(wrong)}")
+    session.conf.set("spark.sql.shuffle.partitions", settings.spark.shuffle_partitions or max(cores, 2))
 
 
-def look_in_time(session: SparkSession, settings: Settings) -> list[str]:
-    """Return what is wrong with the workers.
+def look_in_time(session: SparkSession, settings: Settings) -> tuple[list[str], int]:
+    """Return what is wrong with the workers, and how many cores they have.
 
     Raises:
         ClusterUnavailable: when none takes a task in time.
@@ -132,7 +136,8 @@ def look_in_time(session: SparkSession, settings: Settings) -> list[str]:
     try:
         return looking.result(waited_s)
     except TooLate:
-        session.sparkContext.cancelAllJobs()
+        cancel = session.interruptAll if settings.spark.is_connect else session.sparkContext.cancelAllJobs
+        cancel()
         raise ClusterUnavailable(
             f"no worker of {settings.spark.master} took a task in {waited_s:.0f} s: are workers registered, has "
             "another application all their cores (each may be given some by [spark.options] spark.cores.max), or "
@@ -142,7 +147,7 @@ def look_in_time(session: SparkSession, settings: Settings) -> list[str]:
         pool.shutdown(wait=False)
 
 
-def _wrong_with_workers(session: SparkSession, settings: Settings) -> list[str]:
+def _wrong_with_workers(session: SparkSession, settings: Settings) -> tuple[list[str], int]:
     folders = sorted(
         {Path(stream.source.path).parent for stream in settings.streams.values() if stream.source.path}
     )
@@ -151,13 +156,15 @@ def _wrong_with_workers(session: SparkSession, settings: Settings) -> list[str]:
     # Tasks read and write tables, and nothing else of a home.
     home = None if is_on_store(layout.tables) else layout.root
     try:
-        workers = look_at_workers(session.sparkContext, home, shared)
+        workers = look_at_workers(session, home, shared, 0 if settings.spark.is_connect else _LOOK_S)
     except Exception as error:
         other = _OTHER_PYTHON.search(str(error))
         if other is None:
             raise
-        return [f"a worker has Python {other[1]}, the driver {other[2].rstrip('.')}"]
-    return differences(versions_here(), workers) + _other_javas(session)
+        return [f"a worker has Python {other[1]}, the driver {other[2].rstrip('.')}"], 0
+    # A client of Spark Connect has no Java.
+    javas = [] if settings.spark.is_connect else _other_javas(session)
+    return differences(versions_here(), workers) + javas, len(workers)
 
 
 def _other_javas(session: Any) -> list[str]:
@@ -180,10 +187,24 @@ def _major(version: str) -> str:
 
 def described(session: SparkSession) -> Mapping[str, str]:
     """Return what ``tidemark doctor`` tells of a cluster: Spark, Java, Python and the number of cores."""
-    context: Any = session.sparkContext
+    context = context_of(session)
+    java = {"Java": context._jvm.java.lang.System.getProperty("java.version")} if context else {}
     return {
-        "Spark": context.version,
-        "Java": context._jvm.java.lang.System.getProperty("java.version"),
+        "Spark": session.version,
+        **java,
         "Python": versions_here()["Python"],
-        "cores of workers": str(context.defaultParallelism),
+        "cores of workers": str(parallelism(session)),
     }
+
+
+def context_of(session: SparkSession) -> Any:
+    """Return the context of a session, None of one on a server of Spark Connect, whose clients have none."""
+    return getattr(session, "sparkContext", None)
+
+
+def parallelism(session: SparkSession) -> int:
+    """Return how many tasks run at a time."""
+    context = context_of(session)
+    partitions = context and context.defaultParallelism
+    # A session without a context has as many partitions as ``join_cluster`` has seen cores.
+    return int(partitions or session.conf.get("spark.sql.shuffle.partitions") or 2)

@@ -25,12 +25,15 @@ from lakehouse.spark.archived_classes import archive_option
 from lakehouse.spark.cluster import (
     ClusterUnavailable,
     cluster_options,
+    context_of,
     is_loopback,
     join_cluster,
     options_aside,
+    parallelism,
     python_of,
     unreachable,
 )
+from lakehouse.spark.connect import connected, lacking_package
 from lakehouse.spark.jars import jar_paths, missing_jars, reaches
 
 _LOOPBACK = "127.0.0.1"
@@ -40,6 +43,8 @@ _STARTING = Lock()
 _OF_AZURE = "spark.hadoop.fs.azure.account."
 # A connection ends a little before the process does.
 _DIES_WITHIN_S = 5.0
+# In errors of a server of Spark Connect that was started again, or is not there.
+_SERVER_GONE = ("UNAVAILABLE", "SESSION_CHANGED", "SESSION_NOT_FOUND", "SESSION_CLOSED")
 # The file of the newest descriptor takes what the JVM says.
 _LOG: list[int] = []
 
@@ -54,7 +59,12 @@ def build_session(settings: Settings) -> SparkSession:
     Raises:
         EngineIncomplete: when jars are missing, with the command that fetches them.
     """
-    if settings.engine.runner == "spark":
+    if settings.engine.runner == "spark" and settings.spark.is_connect:
+        if package := lacking_package():
+            raise EngineIncomplete(
+                f"{settings.spark.master} needs {package}: pip install 'tidemark[connect]'"
+            )
+    elif settings.engine.runner == "spark":
         # The jars of other stores are asked for when Spark starts: small batches there do without.
         _require_jars("s3" if settings.tables.scheme == "s3" else None)
     return cast(SparkSession, LazySession(settings))
@@ -125,8 +135,22 @@ def send_words_to(log: int) -> None:
 def is_running(spark: SparkSession) -> bool:
     """Return whether the session's JVM still runs; where none was started, none has died."""
     session = _present(spark)
-    process = getattr(session.sparkContext._gateway, "proc", None) if session else None
+    if session is None:
+        return True
+    context = context_of(session)
+    if context is None:
+        return _answers(session)
+    process = getattr(context._gateway, "proc", None)
     return process is None or process.poll() is None
+
+
+def _answers(session: SparkSession) -> bool:
+    """Return whether the server of Spark Connect still has a session."""
+    try:
+        session.conf.get("spark.sql.session.timeZone")
+    except Exception:
+        return False
+    return True
 
 
 @contextmanager
@@ -144,8 +168,15 @@ def naming_death() -> Iterator[None]:
 
 
 def _require_engine(error: BaseException) -> None:
+    if isinstance(error, EngineEnded):
+        return
+    if any(map(_is_of_server, _causes(error))):
+        raise EngineEnded(
+            "the server of Spark Connect has ended, or no longer has this session: nothing is lost; the next run, or "
+            "the service started again, goes on from the last commit"
+        ) from error
     process = getattr(SparkContext._gateway, "proc", None)
-    if process is None or isinstance(error, EngineEnded) or not any(map(_is_of_connection, _causes(error))):
+    if process is None or not any(map(_is_of_connection, _causes(error))):
         return
     try:
         status = process.wait(_DIES_WITHIN_S)
@@ -161,6 +192,13 @@ def _is_of_connection(error: BaseException) -> bool:
     return isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError)
 
 
+def _is_of_server(error: BaseException) -> bool:
+    """Return whether a server of Spark Connect did not answer, or has another session since."""
+    if not type(error).__module__.startswith(("grpc.", "pyspark.errors.exceptions.connect")):
+        return False
+    return any(sign in str(error) for sign in _SERVER_GONE)
+
+
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """Yield an error and those that it came of, as PySpark puts errors of its own in their place."""
     while error is not None:
@@ -172,12 +210,13 @@ def is_local(spark: SparkSession) -> bool:
     """Return whether tasks run on this machine, in the process of the session; none is started for that."""
     if isinstance(spark, LazySession):
         return spark.is_local
-    return str(spark.sparkContext.master).startswith("local")
+    context = context_of(spark)
+    return context is not None and str(context.master).startswith("local")
 
 
 def cores_of(own: SparkSettings, spark: SparkSession) -> int:
     """Return on how many cores tasks run; only a session knows those of a cluster, and is started for that."""
-    return spark.sparkContext.defaultParallelism if own.local_cores is None else own.local_cores
+    return parallelism(spark) if own.local_cores is None else own.local_cores
 
 
 def end_session(spark: SparkSession) -> None:
@@ -196,6 +235,8 @@ def _start(settings: Settings) -> SparkSession:
         raise ClusterUnavailable(
             f"no Spark master of {own.master} answers ({problem}): start it, or change [spark] master"
         )
+    if own.is_connect:
+        return _joined(connected(settings), settings)
     _quiet_environment(own)
     builder = SparkSession.Builder().appName("tidemark").master(own.master)
     for key, value in _options(settings).items():
@@ -204,9 +245,7 @@ def _start(settings: Settings) -> SparkSession:
     with _words_to_log(), options_aside(own), kept_private():
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    if not own.is_local:
-        _joined(spark, settings)
-    return spark
+    return spark if own.is_local else _joined(spark, settings)
 
 
 def _require_connector(settings: Settings) -> None:
@@ -231,9 +270,10 @@ def _require_connector(settings: Settings) -> None:
         )
 
 
-def _joined(spark: SparkSession, settings: Settings) -> None:
+def _joined(spark: SparkSession, settings: Settings) -> SparkSession:
     try:
         join_cluster(spark, settings)
+        return spark
     except BaseException:
         # The next one to ask starts anew.
         spark.stop()

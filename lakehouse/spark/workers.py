@@ -1,4 +1,4 @@
-"""Requirements on workers of a cluster: the driver's Python, packages, Java, landing folders, and tables in a folder.
+"""Requirements on workers of a cluster: the driver's Python, packages, code, Java, landing folders and tables.
 
 Checked once when a session starts, so that what differs is told by its name before any batch, and not by a batch that
 fails or, worse, counts a landed file as unreadable.
@@ -6,6 +6,7 @@ fails or, worse, counts a landed file as unreadable.
 
 from __future__ import annotations
 
+import json
 import platform
 import socket
 import time
@@ -15,7 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakehouse.spark.package_archive import code_here
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # What tasks import beside the archive of the project's own code.
 PACKAGES = ("fastavro", "numba", "numpy", "pandas", "psutil", "pyarrow", "pydantic", "pyspark", "sqlglot")
@@ -23,8 +31,8 @@ _INSTALL = (
     "install the packages of requirements.lock in the workers' Python, "
     "which [spark.options] spark.pyspark.python names"
 )
-# Tasks of the check last so long, so that each core gets one.
-_TASK_S = 0.3
+# Numbers of which each core gets a share.
+_NUMBERS = 100_000
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,8 @@ class Worker:
 
 def versions_here() -> dict[str, str]:
     """Return the versions of Python and of the packages that tasks import, ``none`` where one is not installed."""
-    return {"Python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
+    own = {"Python": platform.python_version(), "Tidemark": code_here()}
+    return own | {name: _version(name) for name in PACKAGES}
 
 
 def _version(package: str) -> str:
@@ -74,20 +83,23 @@ def _that_counts(name: str, version: str) -> tuple[str, ...]:
     return tuple(parts[: {"Python": 2, "Java": 1}.get(name, len(parts))])
 
 
-def look_at_workers(context: Any, home: Path | None, folders: Sequence[Path]) -> list[Worker]:
+def look_at_workers(
+    session: SparkSession, home: Path | None, folders: Sequence[Path], task_s: float
+) -> list[Worker]:
     """Return what each worker has, by a task on each core of the cluster; about a second once they run.
 
     ``home``: a file is left in it for as long, which workers must see; None where its tables are on a store.
-    ``folders``: those that they must see as well.
+    ``folders``: those that they must see as well. ``task_s``: how long a task lasts, so that each core gets one.
     """
     with _token_in(home) as tokens:
-        cores, seen = max(context.defaultParallelism, 1), [*tokens, *map(str, folders)]
-        tasks = context.parallelize(range(cores), cores).mapPartitions(lambda _: _look(seen))
-        found: list[tuple[str, dict[str, str], list[str]]] = tasks.collect()
-        return [
-            Worker(host, versions, tuple(tokens.get(path, path) for path in lacking))
-            for host, versions, lacking in found
-        ]
+        seen = [*tokens, *map(str, folders)]
+        # Divided as the session does by itself: by cores.
+        tasks = session.range(0, _NUMBERS).mapInArrow(lambda rows: _look(rows, seen, task_s), "found string")
+        found = [json.loads(text) for text in tasks.toArrow()["found"].to_pylist()]
+    return [
+        Worker(host, versions, tuple(tokens.get(path, path) for path in lacking))
+        for host, versions, lacking in found
+    ]
 
 
 @contextmanager
@@ -105,9 +117,13 @@ def _token_in(home: Path | None) -> Iterator[dict[str, str]]:
         token.unlink()
 
 
-def _look(paths: list[str]) -> Iterator[tuple[str, dict[str, str], list[str]]]:
-    time.sleep(_TASK_S)
-    yield socket.gethostname(), versions_here(), [path for path in paths if not Path(path).exists()]
+def _look(rows: Iterable[pa.RecordBatch], paths: list[str], task_s: float) -> Iterator[pa.RecordBatch]:
+    for _ in rows:
+        pass
+    time.sleep(task_s)
+    lacking = [path for path in paths if not Path(path).exists()]
+    found = json.dumps([socket.gethostname(), versions_here(), lacking])
+    yield pa.RecordBatch.from_pydict({"found": [found]})
 
 
 def advice(found: Sequence[str]) -> str:

@@ -5,7 +5,8 @@
 A job of its own process each time: session, then a table of a thousand rows written and read. Both ways in turn,
 seven times each, once with ``--quick``; medians. The archive is that of this environment (``make setup``).
 ``idle_run``: what ``tidemark run`` costs where little or nothing has come. ``arrow_job``: what a warm Spark job costs.
-``rollup_job``: a rollup of new rows by either runner.
+``rollup_job``: a rollup of new rows by either runner. ``shared_spark``: an ingest job with a Spark of its own,
+and with one that jobs share.
 """
 
 from __future__ import annotations
@@ -52,4 +53,6 @@ def _seconds(words: str) -> float:
 
 
 if __name__ == "__main__":
-    run_parts(__doc__, __package__, ("start",), only_in_full=("idle_run", "arrow_job", "rollup_job"))
+    run_parts(
+        __doc__, __package__, ("start",), only_in_full=("idle_run", "arrow_job", "rollup_job", "shared_spark")
+    )

@@ -8,7 +8,6 @@ leads it in the configuration of a folder, where ``TIDEMARK_SPARK__MASTER`` says
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -17,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from jobs import build_rollups, ingest, repair_late, run_queries
+from jobs import build_rollups, ingest, publish, repair_late, run_queries
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import read_rows
-from lakehouse.spark import cluster
+from lakehouse.spark.cluster import parallelism
 from lakehouse.spark.session import started_session
+from tests.end_to_end.pipeline import answers, digest
 from tests.queries.laws import EXAMPLES, IS_EVEN, asked
 from tests.queries.multiway.streams import NAMES, configuration, some_rows
 from tests.shuffle_metrics import Meter
@@ -74,6 +74,7 @@ def lead(spark: SparkSession, settings: Settings, rows: int, parts: Sequence[int
         repair_late.run(settings, spark, kind)
     for name in streams_of(settings):
         build_rollups.run(settings, spark, name)
+    publish.run(settings, spark, unchecked=True)
 
 
 def content(settings: Settings) -> dict[str, str]:
@@ -84,6 +85,7 @@ def content(settings: Settings) -> dict[str, str]:
         columns = ["event_us", *settings.streams[name].all_columns]
         found[f"raw {name}"] = digest([row[column] for column in columns] for row in raw)
         found[f"nodes {name}"] = digest(nodes(settings, name))
+        found[f"answers {name}"] = answers(settings, name, "value")
     for kind in settings.registered:
         rows_of = pa.Table.from_pylist(read_rows(getattr(layout, EXAMPLES[kind].table)(kind)))
         found[kind] = digest(sorted(asked(EXAMPLES[kind].found, found=rows_of).elements(), key=repr))
@@ -101,12 +103,6 @@ def nodes(settings: Settings, name: str) -> list[tuple[Any, ...]]:
     return list(asked(statement, partial=partial).elements())
 
 
-def digest(rows: Any) -> str:
-    """Hash rows in any order; doubles count to nine digits."""
-    told = sorted(repr([f"{v:.9g}" if isinstance(v, float) else v for v in row]) for row in rows)
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16] + f" ({len(told)} rows)"
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Lead a life and print what came of it."""
     parser = argparse.ArgumentParser()
@@ -117,20 +113,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     asked_for = parser.parse_args(argv)
     settings = begin(asked_for.folder, asked_for.kinds.split(","))
     started = time.monotonic()
-    # A machine that does other things beside is slow to start workers.
-    cluster._WORKERS_S[True] = 600.0
     spark = started_session(settings)
-    joined, meter = time.monotonic(), Meter(spark)
+    joined, meter = time.monotonic(), None if settings.spark.is_connect else Meter(spark)
     lead(spark, settings, asked_for.rows, [int(part) for part in asked_for.parts.split(",")])
-    moved = meter.read()
     told = {
         "content": content(settings),
-        "cores": spark.sparkContext.defaultParallelism,
+        "cores": parallelism(spark),
         "start_s": joined - started,
         "seconds": time.monotonic() - joined,
-        "collected": moved.collected,
-        "shuffled": moved.shuffled,
     }
+    if meter:
+        moved = meter.read()
+        told |= {"collected": moved.collected, "shuffled": moved.shuffled}
     print(json.dumps(told), flush=True)
 
 

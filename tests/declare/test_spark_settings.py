@@ -29,6 +29,8 @@ def _refused(folder: Path, text: str) -> str:
         ("local[*]", []),
         ("local[4]", []),
         ("spark://one:7077,two:7078", [("one", 7077), ("two", 7078)]),
+        ("sc://one:15002", [("one", 15002)]),
+        ("sc://one:15002/;use_ssl=true", [("one", 15002)]),
         ("k8s://https://api.example:6443", [("api.example", 6443)]),
         ("k8s://api.example:6443", [("api.example", 6443)]),
         ("k8s://https://api.example", [("api.example", 443)]),
@@ -55,13 +57,24 @@ def test_cores_are_known_where_spark_runs_in_the_process(
 
 
 @pytest.mark.parametrize(
-    "master", ["", "local[0]", "yarn", "spark://host", "spark://a:b", "spark://u:p@h:1", "k8s://"]
+    "master",
+    [
+        "",
+        "local[0]",
+        "yarn",
+        "spark://host",
+        "spark://a:b",
+        "spark://u:p@h:1",
+        "k8s://",
+        "sc://h",
+        "sc://h:1/;token=x",
+    ],
 )
 def test_another_master_is_refused_with_those_there_are(tmp_path: Path, master: str) -> None:
     told = _refused(tmp_path, f'master = "{master}"')
 
     assert "spark.master: found" in told
-    assert 'expected "local[*]", "local[4]", "spark://HOST:PORT" or "k8s://https://HOST:PORT"' in told
+    assert 'expected "local[*]", "local[4]", "spark://HOST:PORT", "sc://HOST:PORT" or ' in told
 
 
 def test_options_may_be_quoted_or_not_and_are_texts_as_spark_takes_them(tmp_path: Path) -> None:

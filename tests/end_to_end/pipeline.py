@@ -53,12 +53,13 @@ def logical_content(settings: Settings, name: str) -> dict[str, str]:
     return {table: digest(rows) for table, rows in found.items()} | {"answers": answers(settings, name)}
 
 
-def answers(settings: Settings, name: str) -> str:
+def answers(settings: Settings, name: str, measure: str = "temp") -> str:
     """Hash the published nodes and totals as an analyst sees them."""
     from lakehouse.serving.sandbox.sandbox import open_published
 
     with open_published(settings.layout) as published:
-        text = f"SELECT * EXCLUDE (as_of_version) FROM range_aggregate('{name}', 'temp', '2020-01-01', '2021-01-01')"
+        asked = f"'{name}', '{measure}', '2020-01-01', '2021-01-01'"
+        text = f"SELECT * EXCLUDE (as_of_version) FROM range_aggregate({asked})"
         return digest(published.connection.execute(text).fetchall())
 
 

@@ -20,6 +20,10 @@ from lakehouse.serving.status import status
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
 
+SPARK = """
+[spark]
+master = "sc://127.0.0.1:{0}"
+"""
 STREAMS = ("alpha", "beta", "gamma")
 STREAM = """
 [streams.{0}]
@@ -40,6 +44,7 @@ class Observed:
     health: dict[str, str]
     dags: list[str]
     addresses: set[str]
+    of_spark: set[str]
     sessions: set[int]
     members_left: list[str]
     health_left: dict[str, str]
@@ -125,24 +130,27 @@ def _published(service: Service, settings: Settings) -> dict[str, int]:
 def observed(tmp_path: Path, request: pytest.FixtureRequest) -> Observed:
     """Airflow on a fresh home with three streams until it is healthy, or if asked until it has published.
 
-    It begins with every DAG that has a schedule.
+    Its tasks share a server of Spark Connect. It begins with every DAG that has a schedule.
     """
-    (tmp_path / "tidemark.toml").write_text("".join(STREAM.format(name) for name in STREAMS))
+    shared, streams = _free_port(), "".join(STREAM.format(name) for name in STREAMS)
+    (tmp_path / "tidemark.toml").write_text(streams + SPARK.format(shared))
     for name in STREAMS:
         (tmp_path / "landing" / name).mkdir(parents=True)
         (tmp_path / "landing" / name / "a.csv").write_text("ts,temp\n1600000000,20.5\n1600000001,21\n")
-    settings = load_settings(tmp_path / "tidemark.toml")
     port, before = _free_port(), _sessions()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEMARK_ENGINE__RUNNER", "spark")
+        settings = load_settings(tmp_path / "tidemark.toml")
         patch.setenv("TIDEMARK_INGEST_SCHEDULE", "0 0 1 1 *")
         patch.setenv("TIDEMARK_MAINTAIN_SCHEDULE", "0 0 1 1 *")
         with serving(settings, port) as service:
             health, dags, addresses = service.health(), _all_dags(service), _listeners(port)
+            of_spark = _listeners(shared)
             sessions = _sessions() - before
             published = _published(service, settings) if request.param else None
             failed = _failed(service)
     return Observed(
-        health, dags, addresses, sessions, _members(sessions), service.health(), failed, published
+        health, dags, addresses, of_spark, sessions, _members(sessions), service.health(), failed, published
     )
 
 
@@ -153,7 +161,8 @@ def test_airflow_serves_the_dags_on_loopback_and_leaves_nothing_behind(observed:
         "ingest", "maintain", "publish", "quality", "queries", "repair", "rollups", "watch"
     ]  # fmt: skip
     assert observed.addresses == {"127.0.0.1"}
-    assert len(observed.sessions) == 3
+    assert observed.of_spark == {"127.0.0.1"}
+    assert len(observed.sessions) == 4
     assert observed.members_left == []
     assert observed.health_left == {}
 

@@ -29,6 +29,8 @@ RENDERED = ROOT / "tests" / "infra"
 FOUND: list[Object] = list(yaml.safe_load_all((RENDERED / "kubernetes.yaml").read_text()))
 # With executors of Spark and tasks of Airflow as pods.
 WITH_PODS: list[Object] = list(yaml.safe_load_all((RENDERED / "kubernetes-pods.yaml").read_text()))
+# With a server of Spark Connect that Airflow's tasks share.
+WITH_CONNECT: list[Object] = list(yaml.safe_load_all((RENDERED / "kubernetes-connect.yaml").read_text()))
 
 
 def _of(kind: str, found: list[Object] = FOUND) -> dict[str, Object]:
@@ -164,6 +166,27 @@ def test_what_starts_spark_may_ask_for_executors_and_nothing_else_of_the_api() -
         assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("lake-driver", True)
     assert templates["executor.yaml"]["spec"]["automountServiceAccountToken"] is False
     assert not {"ServiceAccount", "Role"} & {each["kind"] for each in FOUND}
+
+
+def test_tasks_are_clients_of_the_one_pod_that_starts_spark() -> None:
+    server = _of("Deployment", WITH_CONNECT)["lake-connect"]["spec"]["template"]
+    task = pod_templates(RENDERED / "kubernetes-connect.yaml")["task.yaml"]
+    reached = _of("NetworkPolicy", WITH_CONNECT)["lake-network-connect"]["spec"]
+    (service,) = _of("Service", WITH_CONNECT).values()
+
+    def master(pod: Object) -> Any:
+        (container,) = pod["spec"]["containers"]
+        return next(each["value"] for each in container["env"] if each["name"] == "TIDEMARK_SPARK__MASTER")
+
+    assert master(server) == "spark://spark-master.spark:7077"
+    assert master(task) == f"sc://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+    assert "spark.driver.host" not in str(task) and "spark.driver.host" in str(server)
+    assert service["spec"]["selector"].items() <= server["metadata"]["labels"].items()
+    assert server["spec"]["containers"][0]["args"] == ["spark", "--connect", "--host", "0.0.0.0"]
+    assert [[port["port"] for port in rule["ports"]] for rule in reached["ingress"]] == [[15002]]
+    assert reached["ingress"][0]["from"][1:] == [
+        {"podSelector": {"matchLabels": {"release": "airflow", "component": "scheduler"}}}
+    ]
 
 
 def test_an_executor_s_pod_is_as_confined_as_the_others_and_sees_the_home() -> None:

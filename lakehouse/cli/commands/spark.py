@@ -23,6 +23,9 @@ EXAMPLES = (
 )
 
 
+_PORT = 15_002
+
+
 def spark(
     context: typer.Context,
     script: Annotated[
@@ -32,9 +35,15 @@ def spark(
     sql: Annotated[str, typer.Option(help="One statement to run instead, with its rows printed.")] = "",
     limit: Annotated[int, typer.Option(min=1, help="The most rows that --sql prints.")] = 1_000,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Serve Spark Connect on the loopback until it is stopped.")
+        bool, typer.Option("--connect", help="Serve Spark Connect until it is stopped.")
     ] = False,
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="The port of --connect.")] = 15_002,
+    host: Annotated[str, typer.Option(help="The address that --connect listens on.")] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65_535, help="The port of --connect [default: that of an sc:// master, or 15002]."
+        ),
+    ] = None,
 ) -> None:
     """Open a Spark session over the home's tables.
 
@@ -53,7 +62,7 @@ def spark(
     print(f"starting Spark, which logs to {settings.layout.spark_log}", file=sys.stderr)
     session_with_log(settings)
     if connect:
-        _serve(settings, port)
+        _serve(settings, host, port)
         return
     session = open_session(settings)
     try:
@@ -67,17 +76,21 @@ def spark(
         end_session(session)
 
 
-def _serve(settings: Settings, port: int) -> None:
+def _serve(settings: Settings, host: str, asked_port: int | None) -> None:
     """Serve sessions until the process is stopped, or Spark ends."""
-    import secrets
     import time
 
     from lakehouse.spark.catalog import serve_sessions
+    from lakehouse.spark.connect import token_of
     from lakehouse.spark.session import is_running
 
-    token = secrets.token_urlsafe(24)
-    session = serve_sessions(settings, port, token)
-    print(f'SparkSession.builder.remote("sc://localhost:{port}/;token={token}").getOrCreate()', flush=True)
+    own = settings.spark
+    port = asked_port or (own.addresses()[0][1] if own.is_connect else _PORT)
+    session = serve_sessions(settings, host, port)
+    # A secret that was given is known to whoever may have it.
+    token = "$TIDEMARK_SPARK__SECRET" if own.secret else token_of(settings)
+    address = f"sc://localhost:{port}/;token={token}"
+    print(f'SparkSession.builder.remote("{address}").getOrCreate()', flush=True)
     while is_running(session):
         time.sleep(1)
     raise RuntimeError(f"Spark has ended; {settings.layout.spark_log} says why")

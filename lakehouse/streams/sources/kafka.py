@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -43,6 +43,10 @@ class VariableMissing(Permanent, RuntimeError):
     """An option takes its value from a variable that the environment lacks."""
 
 
+class NoClient(Permanent, RuntimeError):
+    """A session has no JVM in which Kafka's client could run."""
+
+
 def client_options(source: Source) -> dict[str, str]:
     """Return the options of Kafka's client, with secrets from the environment put in: never to be shown.
 
@@ -72,7 +76,7 @@ class Broker:
     """Kafka's administrative client for one source; close it, or use it in a ``with``."""
 
     def __init__(self, spark: SparkSession, source: Source) -> None:
-        self._jvm = cast(Any, spark._jvm)
+        self._jvm = _jvm_of(spark)
         self._kafka = self._jvm.org.apache.kafka
         self._source = source
         properties = _properties(self._jvm, _ASKING | client_options(source))
@@ -152,7 +156,7 @@ class Consumer:
     """Kafka's reading client for one source, at one partition at a time, without a group; use it in a ``with``."""
 
     def __init__(self, spark: SparkSession, source: Source) -> None:
-        self._jvm, self._source = cast(Any, spark._jvm), source
+        self._jvm, self._source = _jvm_of(spark), source
         kafka = self._jvm.org.apache.kafka
         bytes_of = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
         reading = {"key.deserializer": bytes_of, "value.deserializer": bytes_of}
@@ -191,6 +195,15 @@ class Consumer:
         """
         second = self._jvm.java.time.Duration.ofSeconds(1)
         return list(_asked(self._source, lambda: self._client.poll(second).records(self._at)))
+
+
+def _jvm_of(spark: SparkSession) -> Any:
+    if jvm := getattr(spark, "_jvm", None):
+        return jvm
+    raise NoClient(
+        "Kafka's client runs in the JVM of a job's own Spark, which a server of Spark Connect (sc://) does not lend: "
+        'run streams of topics with [spark] master = "local[*]", or on a cluster'
+    )
 
 
 def _properties(jvm: Any, options: Mapping[str, str]) -> Any:

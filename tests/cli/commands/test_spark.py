@@ -8,11 +8,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cli.conftest import Tidemark
+from tests.cluster.life import begin, content, lead
 from tests.servers import free_port
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CONFIG = """
 [streams.pond]
@@ -100,7 +105,7 @@ def test_a_statement_prints_its_first_rows(in_pond: Tidemark) -> None:
     assert "only the first 1 rows" in ended.stderr
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def served(pond: Path) -> Iterator[str]:
     """The address of a session that serves Spark Connect."""
     called = [sys.executable, "-m", "lakehouse.cli", "spark", "--connect", "--port", str(free_port())]
@@ -125,3 +130,24 @@ def test_clients_of_spark_connect_need_the_token(served: str) -> None:
 
     assert token and count(served).stdout == "3\n"
     assert "UNAUTHENTICATED" in count(address).stderr
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_jobs_on_a_server_that_others_share_come_to_what_one_process_comes_to(
+    session: SparkSession, served: str, tmp_path: Path
+) -> None:
+    address, _, token = served.partition("/;token=")
+    told = {"TIDEMARK_SPARK__MASTER": address, "TIDEMARK_SPARK__SECRET": token}
+    kinds = ("pairs", "selection")
+    called = ["tests.cluster.life", str(tmp_path / "there"), "--kinds", ",".join(kinds), "--parts", "0"]
+    driver = subprocess.Popen(
+        [sys.executable, "-m", *called], env={**os.environ, **told}, stdout=subprocess.PIPE, text=True
+    )
+    here = begin(tmp_path / "here", kinds)
+    lead(session, here, 80, (0,))
+
+    said, _ = driver.communicate(timeout=120)
+
+    assert driver.returncode == 0
+    assert json.loads(said.splitlines()[-1])["content"] == content(here)

@@ -18,6 +18,20 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- .Values.home.existingClaim | default (printf "%s-home" .Release.Name) -}}
 {{- end -}}
 
+{{/* Where Spark runs for a part: its own driver's master, or the server of Spark Connect that all parts share. */}}
+{{- define "tidemark.master" -}}
+{{- if and .root.Values.connect.enabled (ne .part "connect") -}}
+sc://{{ include "tidemark.name" (dict "root" .root "part" "connect") }}:15002
+{{- else -}}
+{{ .root.Values.spark.master }}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether a part asks the cluster's API for executors. */}}
+{{- define "tidemark.asks" -}}
+{{- if hasPrefix "k8s://" (include "tidemark.master" .) }}true{{ end -}}
+{{- end -}}
+
 {{/* Whether pods that start Spark ask the cluster's API for executors. */}}
 {{- define "tidemark.executors" -}}
 {{- if hasPrefix "k8s://" .Values.spark.master }}true{{ end -}}
@@ -46,7 +60,7 @@ capabilities: {drop: [ALL]}
 
 {{/* What every pod is; with `driver`, one that starts Spark. */}}
 {{- define "tidemark.pod" -}}
-{{- if and .driver (include "tidemark.executors" .root) -}}
+{{- if and .driver (include "tidemark.asks" .) -}}
 serviceAccountName: {{ include "tidemark.name" (dict "root" .root "part" "driver") }}
 automountServiceAccountToken: true
 {{- else -}}
@@ -71,7 +85,7 @@ volumes:
       name: {{ include "tidemark.name" (dict "root" .root "part" "config") }}
       items:
         - {key: tidemark.toml, path: tidemark.toml}
-        {{- if and .driver (include "tidemark.executors" .root) }}
+        {{- if and .driver (include "tidemark.asks" .) }}
         - {key: executor.yaml, path: executor.yaml}
         {{- end }}
         {{- range $name, $_ := .root.Values.queries }}
@@ -94,16 +108,16 @@ env:
   - {name: TIDEMARK_LOG, value: json}
   - {name: HOME, value: /scratch}
   - {name: TMPDIR, value: /scratch}
-  - {name: TIDEMARK_SPARK__MASTER, value: {{ .root.Values.spark.master | quote }}}
+  - {name: TIDEMARK_SPARK__MASTER, value: {{ include "tidemark.master" . | quote }}}
   - {name: TIDEMARK_SPARK__DRIVER_MEMORY, value: {{ .root.Values.spark.driverMemory | quote }}}
   {{- $options := .root.Values.spark.options }}
-  {{- if not (hasPrefix "local" .root.Values.spark.master) }}
+  {{- if not (or (hasPrefix "local" (include "tidemark.master" .)) (hasPrefix "sc://" (include "tidemark.master" .))) }}
   - name: POD_IP
     valueFrom: {fieldRef: {fieldPath: status.podIP}}
   {{- $own := dict "spark.driver.host" "$(POD_IP)" "spark.driver.bindAddress" "0.0.0.0" }}
   {{- $own = set $own "spark.driver.port" (toString .root.Values.spark.driverPort) }}
   {{- $own = set $own "spark.driver.blockManager.port" (toString .root.Values.spark.blockManagerPort) }}
-  {{- if include "tidemark.executors" .root }}
+  {{- if include "tidemark.asks" . }}
   - name: POD_NAME
     valueFrom: {fieldRef: {fieldPath: metadata.name}}
   {{- $own = set $own "spark.kubernetes.namespace" .root.Release.Namespace }}
