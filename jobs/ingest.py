@@ -18,6 +18,7 @@ from lakehouse.declare.landing import located
 from lakehouse.declare.settings import Settings
 from lakehouse.streams.batch_records import Progress, StreamTables
 from lakehouse.streams.drain import drain, open_store, writing
+from lakehouse.streams.quarantine import unread_in
 from lakehouse.streams.retract import is_retracted
 from lakehouse.streams.sources.kafka import Broker
 from lakehouse.streams.sources.manifest import Repeat
@@ -49,7 +50,9 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
 def _take_files(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
     source, name = target.stream.source, target.stream.name
     last = store.last_batch
-    files = store.add_files(source, partial(_is_repeat, target), bool(target.stream.identity))
+    files = store.add_files(
+        source, partial(_is_repeat, target, store, before.batch), bool(target.stream.identity)
+    )
     totals = drain(target, store, before)
     repeats = [str(each) for manifest in store.behind(last) for each in manifest.repeats]
     standing = [*islice(unlisted(source), _SHOWN), *store.changed_files]
@@ -61,13 +64,17 @@ def _take_files(target: StreamTables, store: ManifestStore, before: Progress) ->
     return {**counts, **totals} | ({"standing": standing[:_SHOWN]} if standing else {})
 
 
-def _is_repeat(target: StreamTables, repeat: Repeat) -> bool:
+def _is_repeat(target: StreamTables, store: ManifestStore, finished: int, repeat: Repeat) -> bool:
     """True if a file would give the rows again that another one of its content gave: names may hold values, too."""
-    source = target.stream.source
+    source, layout, name = target.stream.source, target.layout, target.stream.name
+    if repeat.batch > finished and not store.is_as_listed(repeat.read_as, source):
+        return False
     paths = [located(source.path, name) for name in (repeat.file.path, repeat.read_as)]
     columns = [column for column in target.stream.columns.values() if column.file is not None]
     is_alike = all(len({column.from_file(path) for path in paths}) == 1 for column in columns)
-    return is_alike and not is_retracted(target.layout, target.stream.name, repeat)
+    if not is_alike or is_retracted(layout, name, repeat):
+        return False
+    return repeat.batch > finished or repeat.read_as not in unread_in(layout, name, repeat.batch)
 
 
 def _take_messages(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:

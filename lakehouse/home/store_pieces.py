@@ -22,6 +22,13 @@ def opened(url: str, endpoint: str | None, piece: int = PIECE_BYTES) -> io.Buffe
     return io.BufferedReader(_Pieces(place, objects_of(place, endpoint)), piece)
 
 
+def tag_of(file: io.BufferedReader) -> str:
+    """Return the tag of an open object, of which the first piece is fetched; of an empty one an empty text."""
+    file.peek(1)
+    assert isinstance(file.raw, _Pieces)
+    return file.raw.tag
+
+
 def ranges(place: Address, head: Head) -> io.RawIOBase:
     """Open an object of which what is known is ``head``: each read is a request for as many bytes, and no more."""
     return _Pieces(place, objects_of(place), head.size, head.tag)
@@ -33,6 +40,11 @@ class _Pieces(io.RawIOBase):
     def __init__(self, place: Address, objects: Objects, size: int = -1, tag: str = "") -> None:
         self._place, self._objects = place, objects
         self._at, self._size, self._tag = 0, size, tag
+
+    @property
+    def tag(self) -> str:
+        """The tag of the version that is read, empty before the first piece and of an empty object."""
+        return self._tag
 
     def readable(self) -> bool:
         return True

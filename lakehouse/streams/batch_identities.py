@@ -47,6 +47,7 @@ from lakehouse.streams.batch_parts import (
 from lakehouse.streams.duplicates import Accepted, conflict_detail, repeats_of
 from lakehouse.streams.identities import compared, hashes_of
 from lakehouse.streams.part_counts import Counting
+from lakehouse.streams.sources.landed_content import SourceChanged
 
 HASHES, REPEATS, REPEATED = "hashes", "repeats", "repeated"
 BUCKET = "bucket"
@@ -67,10 +68,6 @@ _MOST_BUCKETS = 256
 _GROUP_ROWS = 100_000
 # More than a line has.
 _ITEMS = 2**31
-
-
-class SourceChanged(RuntimeError):
-    """A file is not what it was when its rows were judged."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +273,7 @@ def _conflicts(rows: pa.Table, item: Output, reading: Reading) -> Iterator[pa.Ta
     """Yield the records of rows that are conflicts, file by file.
 
     Raises:
-        SourceChanged: where a line no longer gives the row that it gave.
+        SourceChanged: where the file is another one by now.
     """
     if item[KEPT]:
         kept = _rows_at(item[KEPT], rows["row"].to_numpy(), REJECTED)
@@ -286,12 +283,12 @@ def _conflicts(rows: pa.Table, item: Output, reading: Reading) -> Iterator[pa.Ta
         own = rows.filter(pc.equal(rows["source_file"], path))
         again = reading.records.again(item, path, pc.unique(own["source_line"]))
         reread = pa.concat_tables([reading.records.parser.schema.empty_table(), *again])
-        same = _same_rows(own, reread, reading.stream)
-        if same is None:
+        at = pc.index_in(_places(own), _places(reread).combine_chunks())
+        if at.null_count:
             raise SourceChanged(
                 f"{path} is not what it was when its rows were compared with accepted ones; the batch is read again"
             )
-        yield _as_conflicts(same, reading.stream)
+        yield _as_conflicts(reread.take(at), reading.stream)
 
 
 def _as_conflicts(rows: pa.Table, stream: Stream) -> pa.Table:
@@ -302,13 +299,6 @@ def _as_conflicts(rows: pa.Table, stream: Stream) -> pa.Table:
     return rows.select(REJECTED)
 
 
-def _same_rows(rows: pa.Table, again: pa.Table, stream: Stream) -> pa.Table | None:
-    """Return the rows that were read again, in the order of those that were judged; None if they are others."""
-    keys = [
-        pc.add(pc.multiply(each["source_line"], _ITEMS), each["source_item"].cast(pa.int64()))
-        for each in (rows, again)
-    ]
-    same = again.take(pc.index_in(keys[0], keys[1].combine_chunks()))
-    names = compared(stream)
-    judged = rows.select(names)
-    return same if same.select(names).cast(judged.schema) == judged else None
+def _places(rows: pa.Table) -> pa.ChunkedArray:
+    """Return where in their file rows are, as one number each."""
+    return pc.add(pc.multiply(rows["source_line"], _ITEMS), rows["source_item"].cast(pa.int64()))

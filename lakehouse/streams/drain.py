@@ -10,7 +10,6 @@ the ledger, with no rows; what it had appended is removed. Failures of what is a
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections import Counter
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ from lakehouse.streams import corrections
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
 from lakehouse.streams.ingest import COUNTS, commit, writer_of
 from lakehouse.streams.sources.kafka import without_secrets
+from lakehouse.streams.sources.landed_content import AROUND
 from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT, halves
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import TooMany, is_of_time
@@ -45,8 +45,6 @@ _TRIES = 3
 # Of many changes of columns a run shows the first.
 _SHOWN = 5
 _LONGEST_ERROR = 1000
-# The machine lacks something, whatever a batch holds.
-_AROUND = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
 _SAID_AROUND = (
     "No space left on device",
     "Disk quota exceeded",
@@ -200,7 +198,7 @@ def _is_around(records: BatchRecords, error: Exception, failure: Exception) -> b
         said = without_secrets(str(error), records.stream.source)
         if str(failure) != said:
             return True
-    is_lacking = isinstance(error, OSError) and error.errno in _AROUND
+    is_lacking = isinstance(error, OSError) and error.errno in AROUND
     is_other = isinstance(failure, LeaseHeld | LeaseLost | ControlUnreachable | StoreUnavailable)
     if is_lacking or is_other or any(said in str(error) for said in _SAID_AROUND):
         return True

@@ -69,7 +69,7 @@ class FileRecords:
         if file.unreadable is not None:
             yield parser.parse(faulty_line(file.path, f"unreadable_file: {file.unreadable}"))
             return
-        for rows in parsed_file(file.path, parser.layouts.index(file.fields), parser, only):
+        for rows in parsed_file(file, parser.layouts.index(file.fields), parser, only):
             yield _without_known(rows, file) if file.known_lines else rows
 
 

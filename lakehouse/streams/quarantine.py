@@ -7,7 +7,7 @@ that earlier batches rejected and no earlier requeue took. What is open is there
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.table_log import read_parts
+from lakehouse.home.table_log import Between, read_parts
 from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
+UNREADABLE = "unreadable_file"
 # Files with such a record were not read to their end.
-_PARTLY_READ = ("unreadable_file", "truncated_file")
+_PARTLY_READ = (UNREADABLE, "truncated_file")
 # Reading the same bytes again gives the same result.
 NEVER_READ = (*_PARTLY_READ, "too_long", "tombstone", "other_header")
 
@@ -116,8 +117,17 @@ def partly_read(layout: Home, stream: Stream) -> set[str]:
     """Return the files that were not read to their end."""
     # A capture is not read further after bytes that are no packet.
     reasons = (*_PARTLY_READ, "malformed") if stream.source.format == "pcap" else _PARTLY_READ
+    return _files_with(layout, stream.name, reasons, None)
+
+
+def unread_in(layout: Home, stream: str, batch: int) -> set[str]:
+    """Return the files of a finished batch that could not be read."""
+    return _files_with(layout, stream, (UNREADABLE,), ("batch", batch, batch))
+
+
+def _files_with(layout: Home, stream: str, reasons: Sequence[str], between: Between | None) -> set[str]:
     found: set[str] = set()
-    for rows in read_parts(layout.quarantine(stream.name), ("reason", "source_file"), None):
+    for rows in read_parts(layout.quarantine(stream), ("reason", "source_file"), between):
         partly = rows.filter(pc.is_in(rows["reason"], pa.array(reasons)))
         found.update(partly["source_file"].unique().to_pylist())
     return found

@@ -82,7 +82,7 @@ def stages(settings: Settings) -> list[list[Any]]:
 
     def cut() -> None:
         for file in records.files:
-            deque(records_of(file.path, source), maxlen=0)
+            deque(records_of(file, source), maxlen=0)
 
     def parsed() -> None:
         for item in records.items.to_pylist():

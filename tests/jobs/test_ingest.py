@@ -14,6 +14,7 @@ from jobs import ingest
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.store_client import StoreUnavailable
 from lakehouse.home.table_log import read_rows
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.streams.no_session import no_session
 from tests.streams.sources.test_unlisted import make_too_deep
 
@@ -86,6 +87,49 @@ def test_a_rotated_log_without_an_identity_is_counted_once_and_told_of(tmp_path:
     assert rows[-1]["repeated_files"] == [
         "log.csv.1 has the content of log.csv read in batch 1; not read again"
     ]
+    assert found["standing"] == ["log.csv changed after it was read, not read again; give it a new name"]
+
+
+def listed(home: Path) -> None:
+    """Let an ingest end behind its manifests."""
+    settings = load_settings(home / "tidemark.toml", None)
+    ManifestStore(settings.layout.manifests("readings")).add_files(settings.streams["readings"].source)
+
+
+def test_a_file_that_is_swapped_behind_its_manifest_is_rejected_and_the_others_are_read(
+    tmp_path: Path,
+) -> None:
+    home = project(tmp_path / "a")
+    landing = home / "landing"
+    for name, month in (("1.csv", "-01-"), ("2.csv", "-02-"), ("3.csv", "-03-")):
+        (landing / name).write_text(ROWS.replace("-01-", month))
+    listed(home)
+    (landing / "other").write_text(ROWS.replace("-01-", "-04-"))
+    (landing / "other").rename(landing / "2.csv")
+
+    found = run(home)
+
+    assert (found["received"], found["accepted"], found["quarantined"]) == (17, 16, 1)
+    [row] = read_rows(load_settings(home / "tidemark.toml", None).layout.quarantine("readings"))
+    said = "it changed after it was listed, and is not read: give it a new name"
+    assert (row["source_file"], row["reason"], row["detail"]) == ("2.csv", "unreadable_file", said)
+    # Neither content was read: each is under a new name.
+    (landing / "2.csv").rename(landing / "4.csv")
+    (landing / "5.csv").write_text(ROWS.replace("-01-", "-02-"))
+    assert run(home)["accepted"] == 16
+
+
+def test_a_log_that_is_rotated_behind_its_manifest_is_read_under_its_new_name(tmp_path: Path) -> None:
+    home = project(tmp_path / "a")
+    log = home / "landing" / "log.csv"
+    log.write_text(ROWS)
+    listed(home)
+    log.rename(home / "landing" / "log.csv.1")
+    log.write_text("ts,device,temp\n2026-01-09T00:00:00Z,a,1.0\n")
+
+    found = run(home)
+
+    assert (found["accepted"], found["quarantined"], found["repeated_files"]) == (8, 1, 0)
     assert found["standing"] == ["log.csv changed after it was read, not read again; give it a new name"]
 
 

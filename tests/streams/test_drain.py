@@ -15,6 +15,7 @@ import pytest
 from lakehouse.home.crashpoint import SPLIT_POINTS
 from lakehouse.home.set_aside import read_set_aside
 from lakehouse.streams.sources import lines
+from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.killing import kill
 from tests.readings_lake import Lake
@@ -31,10 +32,10 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, Exception]:
     """Files whose reading fails with an error, by name."""
     errors, read = dict[str, Exception](), lines.records_of
 
-    def records_of(path: str, source: Any) -> Iterator[pa.RecordBatch]:
-        if error := errors.get(os.path.basename(path)):
+    def records_of(file: LandedFile, source: Any) -> Iterator[pa.RecordBatch]:
+        if error := errors.get(os.path.basename(file.path)):
             raise error
-        yield from read(path, source)
+        yield from read(file, source)
 
     monkeypatch.setattr(lines, "records_of", records_of)
     return errors
@@ -109,9 +110,9 @@ def test_a_batch_that_ends_the_engine_thrice_is_halved_by_the_next_process_witho
                 stream.ingest()
     reads, read = list[str](), vars(lines)["records_of"]
 
-    def watched(path: str, source: Any) -> Iterator[pa.RecordBatch]:
-        reads.append(os.path.basename(path))
-        yield from read(path, source)
+    def watched(file: LandedFile, source: Any) -> Iterator[pa.RecordBatch]:
+        reads.append(os.path.basename(file.path))
+        yield from read(file, source)
 
     monkeypatch.setattr(lines, "records_of", watched)
     stream.ingest()
@@ -124,10 +125,10 @@ def _ending(gateway: Any, ended: subprocess.Popen[bytes], engine: pytest.MonkeyP
     """Return a reader of files that lets the JVM's process be one that has ended before it reads one that fails."""
     read = vars(lines)["records_of"]
 
-    def records_of(path: str, source: Any) -> Iterator[pa.RecordBatch]:
-        if path.endswith("b"):
+    def records_of(file: LandedFile, source: Any) -> Iterator[pa.RecordBatch]:
+        if file.path.endswith("b"):
             engine.setattr(gateway, "proc", ended)
-        yield from read(path, source)
+        yield from read(file, source)
 
     return records_of
 

@@ -9,6 +9,7 @@ import os
 import random
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from lakehouse.declare.settings import load_settings
 from lakehouse.declare.stream import Source
 from lakehouse.streams import batch_parts
 from lakehouse.streams.sources import lines, parquet_rows
+from lakehouse.streams.sources.manifest import LandedFile
 from tests.readings_lake import Lake
 from tests.streams.test_batch_jobs import T0, line
 
@@ -171,7 +173,9 @@ def test_wide_rows_of_parquet_are_decoded_fewer_at_a_time(
 
     def sizes(most: int) -> list[int]:
         monkeypatch.setattr(parquet_rows, "_BYTES_AT_ONCE", most)
-        found = list(parquet_rows.numbered_rows("a", source))
+        with ExitStack() as kept:
+            content = parquet_rows._content(kept, LandedFile("a", 0, 0), source)
+            found = list(parquet_rows._numbered(content))
         assert pa.Table.from_batches([rows for _, rows in found]) == texts
         assert [n for numbers, _ in found for n in numbers.to_pylist()] == list(range(1, 101))
         return [rows.num_rows for _, rows in found]

@@ -24,7 +24,15 @@ from lakehouse.declare.stream import Source
 from lakehouse.home.envelope import Message
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources import object_store
-from lakehouse.streams.sources.landed_content import digest, landing_of, opened_head, told
+from lakehouse.streams.sources.landed_content import (
+    Changed,
+    SourceChanged,
+    digest,
+    landing_of,
+    opened,
+    seen_of,
+    told,
+)
 from lakehouse.streams.sources.manifest import TEXT, Columns, LandedFile, Seen, json_columns
 from lakehouse.streams.sources.nfdump import field_names
 
@@ -82,7 +90,7 @@ def _regular(path: str) -> Seen | None:
         found = os.stat(path)
     except OSError:
         return None
-    return Seen(found.st_size, found.st_mtime_ns) if S_ISREG(found.st_mode) else None
+    return seen_of(found) if S_ISREG(found.st_mode) else None
 
 
 def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:
@@ -105,6 +113,7 @@ def landed(name: str, known: Seen, source: Source) -> LandedFile:
     A file of this machine is read once for its digest; stores tell theirs.
 
     Raises:
+        Changed: when it is another one already: whoever writes it is not done.
         StoreUnavailable, ObjectUnread: when a store does not answer, or does not give it now: that says nothing of it.
     """
     fields, unreadable = None, None
@@ -112,37 +121,38 @@ def landed(name: str, known: Seen, source: Source) -> LandedFile:
     path, content = located(source.path, name), known.digest
     try:
         fields, columns = _fields(path, source)
-        content = content or digest(path, landing_of(source))
-    except (StoreUnavailable, ObjectUnread):
+        content = content or digest(path, landing_of(source, known))
+    except (StoreUnavailable, ObjectUnread, Changed, SourceChanged):
         raise
     except Exception as error:
         # Whatever a look at its beginning meets, a file stops no stream.
         unreadable = f"{type(error).__name__}: {error}"
-    return LandedFile(name, known.size, known.mtime_ns, fields, unreadable, columns, content)
+    return LandedFile(
+        name, known.size, known.mtime_ns, fields, unreadable, columns, content, version=known.version
+    )
 
 
 def all_landed(group: Sequence[Found], source: Source) -> tuple[LandedFile, ...]:
-    """Return files as a manifest holds them, without those that their store does not give now: they wait.
+    """Return files as a manifest holds them, without those that wait: their store does not give them, or they change.
 
     Raises:
         StoreUnavailable: when the store does not answer, or gives none of them.
     """
-    if not is_remote(source.path):
-        return tuple(landed(name, known, source) for name, known in group)
 
-    def looked(each: Found) -> LandedFile | ObjectUnread:
+    def looked(each: Found) -> LandedFile | Exception:
         try:
             return landed(*each, source)
-        except ObjectUnread as error:
+        except (ObjectUnread, Changed, SourceChanged) as error:
             return error
 
-    with ThreadPoolExecutor(_LOOKS) as pool:
+    with ThreadPoolExecutor(_LOOKS if is_remote(source.path) else 1) as pool:
         found = list(pool.map(looked, group))
     unread = [each for each in found if isinstance(each, ObjectUnread)]
     if unread and len(unread) == len(found):
         raise StoreUnavailable(f"none of {len(found)} new objects can be read: {unread[0]}")
-    for error in unread:
-        log.warning("%s; it is looked at again the next time", error)
+    for (name, _), one in zip(group, found, strict=True):
+        if isinstance(one, Exception):
+            log.warning("%s: %s; it is looked at again the next time", name, one)
     return tuple(each for each in found if isinstance(each, LandedFile))
 
 
@@ -150,7 +160,7 @@ def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]
     if source.format == "ndjson":
         return None, json_columns(_payloads(path, source) if source.kind == "mqtt" else _sample(path, source))
     if source.format == "parquet":
-        with opened_head(path, landing_of(source)) as content:
+        with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
             schema = pyarrow.parquet.read_schema(content)
         return tuple(schema.names), {column.name: str(column.type) for column in schema}
     if source.format == "zeek":
@@ -247,7 +257,7 @@ def _sample(path: str, source: Source) -> Iterator[str]:
 
 
 def _head(path: str, source: Source) -> Iterator[str]:
-    with opened_head(path, landing_of(source)) as content:
+    with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
         file = gzip.GzipFile(fileobj=content) if path.endswith(".gz") else content
         lines = iter(partial(file.readline, _SAMPLE_BYTES), b"")
         for number, line in enumerate(lines):

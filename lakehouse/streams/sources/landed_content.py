@@ -2,7 +2,8 @@ r"""The bytes of a landed file, on this machine's file systems or on an object s
 
 Whoever may land files must not have others read through them. So each opened file is checked, not its name, which may
 lead elsewhere a moment later: it is a regular file below the landing folder, and no other user's file under a second
-name (``Landing``).
+name (``Landing``). What a batch reads of it is what its manifest lists: a file that was written to since is compared by
+its content, and read as far as it was listed, or not at all.
 
 Of a gzip file the blocks are what it inflates to.
 
@@ -11,13 +12,16 @@ Tables hold names in UTF-8: where the bytes of a name are none, its other bytes 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
 import re
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from stat import S_ISREG
 from typing import IO, NamedTuple
 
@@ -25,6 +29,7 @@ from lakehouse.declare.landing import landing_folder
 from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source
 from lakehouse.home import store_pieces
+from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.manifest import Seen
 
@@ -37,29 +42,42 @@ _DIGITS = 32
 # Inflated pieces that are put together at most before they are looked at.
 _PIECES = 10_000
 _ZEROS = re.compile(rb"\x00*")
+_CHANGED = "it changed after it was listed, and is not read: give it a new name"
+# The machine lacks something, whatever a file holds.
+AROUND = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
 
 
 class NotLanded(OSError):
     """A file that nobody landed, whatever its name says; the message says what it is."""
 
 
-class Landing(NamedTuple):
-    """A place where files land: ``endpoint`` of its store, None for the usual one, and the ``folder`` they are below.
+class Changed(OSError):
+    """A file that is another one than when it was listed."""
 
-    Without a folder links are followed to anywhere.
+
+class SourceChanged(RuntimeError):
+    """A file that was changed while it was read: what came of it counts for nothing, and it is read again."""
+
+
+class Landing(NamedTuple):
+    """Place where a file landed: ``endpoint`` of its store, None for the usual one, and the ``folder`` it is below.
+
+    Without a folder links are followed to anywhere. ``known``: what was listed, None for whatever is there.
     """
 
     endpoint: str | None = None
     folder: str | None = None
+    known: Seen | None = None
 
 
 ANYWHERE = Landing()
 
 
-def landing_of(source: Source) -> Landing:
-    """Return where the files of a source land."""
+def landing_of(source: Source, known: Seen | None = None) -> Landing:
+    """Return where the files of a source land, of one that is ``known`` with that."""
     is_folder = not (is_remote(source.path) or source.follow_links)
-    return Landing(source.endpoint, landing_folder(source.path) if is_folder else None)
+    folder = landing_folder(source.path) if is_folder else None
+    return Landing(source.endpoint, folder, known if known and known.version else None)
 
 
 def told(path: str) -> str:
@@ -85,24 +103,30 @@ def on_disk(path: str) -> str:
     return os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(path)))
 
 
-def opened(path: str, landing: Landing = ANYWHERE) -> IO[bytes]:
-    """Open a file to be read.
+@contextmanager
+def opened(
+    path: str, landing: Landing = ANYWHERE, piece: int = store_pieces.PIECE_BYTES
+) -> Iterator[IO[bytes]]:
+    """Open a file to be read; of an object so many bytes are fetched at once.
 
     Raises:
         NotLanded: when it is no regular file, or none that was landed.
+        Changed: when its content is not what was listed.
         OSError: when it is gone or cannot be read.
+        SourceChanged: at the end.
         StoreUnavailable, ObjectUnread: here or while it is read, when a store does not answer, or does not give it.
     """
+    known = landing.known
     if is_remote(path):
-        return store_pieces.opened(path, landing.endpoint)
-    return _opened(path, landing)
-
-
-def opened_head(path: str, landing: Landing = ANYWHERE) -> IO[bytes]:
-    """Open a file of which the beginning or the end is looked at, as ``opened``: of an object only that is fetched."""
-    if is_remote(path):
-        return store_pieces.opened(path, landing.endpoint, object_store.HEAD_BYTES)
-    return _opened(path, landing)
+        with store_pieces.opened(path, landing.endpoint, piece) as object_:
+            if known and not object_store.is_same(object_, known):
+                raise Changed(_CHANGED)
+            yield object_
+        return
+    with _opened(path, landing) as file, _as_listed(file, known) as content:
+        yield content
+        if content is file and known and not _is_same(file, known):
+            raise SourceChanged(f"{path} was changed while it was read; it is read again")
 
 
 def _opened(path: str, landing: Landing) -> IO[bytes]:
@@ -114,6 +138,31 @@ def _opened(path: str, landing: Landing) -> IO[bytes]:
     except BaseException:
         os.close(number)
         raise
+
+
+def _as_listed(file: IO[bytes], known: Seen | None) -> IO[bytes]:
+    """Return an open file if nobody has touched it since it was listed, else a copy of the bytes that were listed.
+
+    Raises:
+        Changed: when these are others by now.
+    """
+    if known is None or _is_same(file, known):
+        return file
+    if not known.digest:
+        raise Changed(_CHANGED)
+    copy, found = tempfile.TemporaryFile(), hashlib.sha256()  # noqa: SIM115
+    for block in _first_bytes(file, known.size):
+        found.update(block)
+        copy.write(block)
+    if found.hexdigest()[:_DIGITS] != known.digest:
+        copy.close()
+        raise Changed(_CHANGED)
+    copy.seek(0)
+    return copy
+
+
+def _is_same(file: IO[bytes], known: Seen) -> bool:
+    return seen_of(os.fstat(file.fileno())).version == known.version
 
 
 def _require_landed(number: int, landing: Landing) -> None:
@@ -163,32 +212,52 @@ def seen(path: str, landing: Landing = ANYWHERE) -> Seen:
     """Return what is known of a file that was listed before; raises as ``opened``."""
     if is_remote(path):
         return object_store.seen(path, landing.endpoint)
-    found = os.stat(on_disk(path))
-    return Seen(found.st_size, found.st_mtime_ns)
+    return seen_of(os.stat(on_disk(path)))
+
+
+def seen_of(found: os.stat_result) -> Seen:
+    """Return what is known of a file of this machine.
+
+    Of its version is when anything of it last changed, which nobody can set, and no device: machines number these
+    differently.
+    """
+    return Seen(found.st_size, found.st_mtime_ns, version=f"{found.st_ino}-{found.st_ctime_ns}")
+
+
+def fault_of(error: Exception) -> str:
+    """Return the fault of the one line that a file is which cannot be read.
+
+    Raises:
+        Exception: this one, where it says nothing of the file: a store, this machine, a change that is under way.
+    """
+    is_around = isinstance(error, OSError) and error.errno in AROUND
+    if is_around or isinstance(error, StoreUnavailable | ObjectUnread | SourceChanged):
+        raise error
+    kind = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
+    return f"unreadable_file: {kind}{error}"
 
 
 def digest(path: str, landing: Landing = ANYWHERE, size: int | None = None) -> str:
     """Return a digest of a file's first bytes, by default of all; raises as ``opened``. Cost: reads them once."""
     found = hashlib.sha256()
-    for block in _first_bytes(path, landing, size):
-        found.update(block)
+    with opened(path, landing) as file:
+        for block in _first_bytes(file, size):
+            found.update(block)
     return found.hexdigest()[:_DIGITS]
 
 
 def lines_within(path: str, landing: Landing, size: int) -> int:
     """Return how many lines of a file of text its first bytes hold; of the last one the end may stand behind them."""
-    lines = sum(block.count(b"\n") for block in _first_bytes(path, landing, size))
     with opened(path, landing) as file:
-        file.seek(size)
+        lines = sum(block.count(b"\n") for block in _first_bytes(file, size))
         return lines + file.read(2).startswith((b"\n", b"\r\n"))
 
 
-def _first_bytes(path: str, landing: Landing, size: int | None) -> Iterator[bytes]:
+def _first_bytes(file: IO[bytes], size: int | None) -> Iterator[bytes]:
     left = sys.maxsize if size is None else size
-    with opened(path, landing) as file:
-        while block := file.read(min(left, BLOCK_BYTES)):
-            yield block
-            left -= len(block)
+    while block := file.read(min(left, BLOCK_BYTES)):
+        yield block
+        left -= len(block)
 
 
 def delete(path: str, landing: Landing = ANYWHERE) -> None:

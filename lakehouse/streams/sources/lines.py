@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Source
-from lakehouse.streams.sources.landed_content import ANYWHERE, Landing, blocks, landing_of
+from lakehouse.streams.sources.landed_content import ANYWHERE, Landing, blocks, fault_of, landing_of
+from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.nfdump import without_remarks
 from lakehouse.streams.sources.numbered import located_lines
 from lakehouse.streams.sources.parquet_rows import parsed_parquet
@@ -33,16 +34,18 @@ _BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN = 10, 13
 
 
-def parsed_file(path: str, layout: int, parser: Parser, only: pa.Array | None = None) -> Iterator[pa.Table]:
+def parsed_file(
+    file: LandedFile, layout: int, parser: Parser, only: pa.Array | None = None
+) -> Iterator[pa.Table]:
     """Yield the rows of a file of any format, block by block, as the parser has them; ``layout``: of its lines.
 
     With ``only``, those of lines of these numbers.
     """
     if parser.stream.source.format == "parquet":
-        yield from parsed_parquet(path, parser, only)
+        yield from parsed_parquet(file, parser, only)
         return
-    of_file = FileParser(parser, path, layout)
-    for lines in records_of(path, parser.stream.source):
+    of_file = FileParser(parser, file, layout)
+    for lines in records_of(file, parser.stream.source):
         if lines.num_rows:
             # All of them: on which of two equal local times a line is depends on those before it.
             rows = of_file.parse(lines)
@@ -57,7 +60,7 @@ class FileParser:
     """
 
     parser: Parser
-    path: str
+    file: LandedFile
     layout: int
     _shown: ShownOffsets | None = None
 
@@ -69,28 +72,32 @@ class FileParser:
             return rows
         if not pc.any(pc.equal(rows["reason"], AMBIGUOUS)).as_py():
             return rows
-        time, every = self.parser.stream.event_time, records_of(self.path, self.parser.stream.source)
+        time, every = self.parser.stream.event_time, records_of(self.file, self.parser.stream.source)
         self._shown = shown_offsets((self.parser.times(self._located(each)) for each in every), time.timezone)
         return self.parser.parse(located, self._shown)
 
     def _located(self, lines: pa.RecordBatch) -> pa.Table:
         numbers, records, faults = lines.columns
-        return located_lines(numbers, records, self.path, self.layout, faults)
+        return located_lines(numbers, records, self.file.path, self.layout, faults)
 
 
-def records_of(path: str, source: Source) -> Iterator[pa.RecordBatch]:
-    """Yield the numbered records of a file of any format but Parquet, by its name, without header and remarks.
+def records_of(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
+    """Yield the numbered records of a file of any format but Parquet, without header and remarks.
 
     Where the file cannot be read any further, as it is gone or its disk fails, one faulty record of number 0 says so.
     """
     try:
-        yield from _records(located(source.path, path), source)
+        yield from _records(file, source)
     except OSError as error:
-        yield pa.record_batch([[0], [b""], [f"unreadable_file: {error}"]], schema=NUMBERED)
+        yield pa.record_batch([[0], [b""], [fault_of(error)]], schema=NUMBERED)
 
 
-def _records(path: str, source: Source) -> Iterator[pa.RecordBatch]:
-    longest, landing = source.max_record_bytes, landing_of(source)
+def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
+    path, longest, landing = (
+        located(source.path, file.path),
+        source.max_record_bytes,
+        landing_of(source, file.seen),
+    )
     if source.format == "pcap":
         from lakehouse.streams.sources.packets import numbered_packets
 

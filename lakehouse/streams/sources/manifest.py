@@ -32,7 +32,7 @@ _KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: 
 
 
 # The form of manifests; those of another are refused.
-FORM = 2
+FORM = 3
 
 
 class ManifestOlder(RuntimeError):
@@ -40,12 +40,16 @@ class ManifestOlder(RuntimeError):
 
 
 class Seen(NamedTuple):
-    """Properties of a landed file before it is read: its bytes, and the time when it was written."""
+    """Properties of a landed file before it is read: its bytes, and the time when it was written.
+
+    ``digest`` is that of its content, empty where none is known. ``version`` is another one whenever anything of the
+    file was changed; empty where it does not matter.
+    """
 
     size: int
     mtime_ns: int
-    # Of the content, where a store tells one.
     digest: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class LandedFile:
     """One file of a batch; ``fields`` are the names or the count of its columns, None where lines have none.
 
     ``path`` is its name below the landing folder. ``columns`` are the columns it was seen to have, each with its type
-    where the file tells: a sample, to see changes. ``digest`` is that of its content, empty where none is known.
+    where the file tells: a sample, to see changes. ``digest`` and ``version``: as ``Seen``.
     ``known_lines``: so many of its first lines were read under another name; their rows are duplicates.
     """
 
@@ -65,6 +69,12 @@ class LandedFile:
     columns: Columns = field(default_factory=dict)
     digest: str = ""
     known_lines: int = 0
+    version: str = ""
+
+    @property
+    def seen(self) -> Seen:
+        """State of the file when its batch was fixed."""
+        return Seen(self.size, self.mtime_ns, self.digest, self.version)
 
 
 @dataclass(frozen=True)

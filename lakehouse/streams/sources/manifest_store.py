@@ -36,7 +36,15 @@ from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.streams.sources.compared_files import SAME, ComparedFiles, sentence
 from lakehouse.streams.sources.files import Found, all_landed, groups, landed
 from lakehouse.streams.sources.folded_manifests import FoldedManifests
-from lakehouse.streams.sources.landed_content import digest, landing_of, lines_within, seen
+from lakehouse.streams.sources.landed_content import (
+    Changed,
+    SourceChanged,
+    digest,
+    landing_of,
+    lines_within,
+    opened,
+    seen,
+)
 from lakehouse.streams.sources.listing import Look
 from lakehouse.streams.sources.manifest import (
     KINDS,
@@ -198,6 +206,16 @@ class ManifestStore:
                     known = replace(file, known_lines=lines_within(path, landing, log.size))
                     yield Repeat(known, log.path, batch, True, file.size - log.size)
 
+    def is_as_listed(self, name: str, source: Source) -> bool:
+        """True if a file of this name that waits in a manifest can still be read as that lists it."""
+        for file in self.files_of([name]):
+            try:
+                with opened(located(source.path, name), landing_of(source, file.seen)):
+                    pass
+            except (OSError, SourceChanged):
+                return False
+        return True
+
     def add_requeue(self, reasons: tuple[str, ...]) -> Manifest:
         """Write the manifest of a batch that takes quarantined records of these reasons through again."""
         manifest = Manifest(self.last_batch + 1, "requeue", (), reasons)
@@ -331,11 +349,11 @@ def _size_and_time(file: LandedFile) -> tuple[int, int]:
 
 
 def _as_it_is(file: LandedFile, source: Source) -> LandedFile:
-    """Return a file as it is now, as it was where it is gone: it is found to be so when it is read."""
+    """Return a file as it is now, as it was where it is gone or changes: that is found when it is read."""
     try:
         now = landed(file.path, seen(located(source.path, file.path), landing_of(source)), source)
         return replace(now, known_lines=file.known_lines if now.digest == file.digest else 0)
-    except FileNotFoundError:
+    except (FileNotFoundError, Changed, SourceChanged):
         return file
 
 

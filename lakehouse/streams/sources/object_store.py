@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from io import BufferedReader
 
 from lakehouse.declare.store_address import address_of, fixed_part
 from lakehouse.home.store_by_scheme import objects_of
 from lakehouse.home.store_client import StoreUnavailable
 from lakehouse.home.store_objects import Head
+from lakehouse.home.store_pieces import tag_of
 from lakehouse.streams.sources.key_pattern import key_filter
 from lakehouse.streams.sources.manifest import Seen
 
@@ -56,6 +58,11 @@ def seen(url: str, endpoint: str | None) -> Seen:
     return _seen(objects_of(place, endpoint).head(place))
 
 
+def is_same(file: BufferedReader, known: Seen) -> bool:
+    """True if an open object is the one that was listed; an empty one has no piece that tells its tag."""
+    return _plain(tag_of(file)) == (known.version if known.size else "")
+
+
 def delete(url: str, endpoint: str | None) -> None:
     """Delete an object."""
     place = address_of(url)
@@ -63,10 +70,15 @@ def delete(url: str, endpoint: str | None) -> None:
 
 
 def _seen(head: Head) -> Seen:
-    return Seen(head.size, head.uploaded_ns, _digest(head.tag))
+    return Seen(head.size, head.uploaded_ns, _digest(head.tag), _plain(head.tag))
+
+
+def _plain(tag: str) -> str:
+    """Return a tag without the quotes that stores have around it in some answers."""
+    return tag.strip('"')
 
 
 def _digest(tag: str) -> str:
     """Return a tag that is made of the content, as an MD5 of it or of its parts is; none of others."""
-    found = tag.strip('"')
+    found = _plain(tag)
     return found if _OF_CONTENT.fullmatch(found) else ""

@@ -7,7 +7,6 @@ for each task at work.
 from __future__ import annotations
 
 import base64
-import errno
 import json
 import math
 import shutil
@@ -26,9 +25,9 @@ import pyarrow.parquet as pq
 from lakehouse.declare.landing import located
 from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source, Stream
-from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources.field_map import FieldMap
-from lakehouse.streams.sources.landed_content import landing_of, opened
+from lakehouse.streams.sources.landed_content import fault_of, landing_of, opened
+from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.numbered import faulty_line, located_lines
 from lakehouse.streams.sources.parser import Parser
 from lakehouse.streams.sources.plain_values import Mask, typed
@@ -36,8 +35,6 @@ from lakehouse.streams.sources.texts import BLANKS
 
 # Texts that a file holds once may be long in each row.
 _ROWS, _ROWS_AT_ONCE, _BYTES_AT_ONCE = 20_000, 100_000, 64 * 1024 * 1024
-# Of the disk that an object is fetched to.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 # Texts of Arrow have 2 GB in one array.
 _LARGE = 2**30
 
@@ -171,50 +168,27 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def numbered_rows(path: str, source: Source) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
-    """Yield numbers and rows of a file as they are decoded.
-
-    Raises:
-        StoreUnavailable, ObjectUnread: when a store does not answer.
-        Exception: any other where the file is gone, or damaged behind what came; ``fault_of`` says it.
-    """
-    with ExitStack() as kept:
-        yield from _numbered(_content(kept, path, source))
-
-
-def parsed_parquet(path: str, parser: Parser, only: pa.Array | None = None) -> Iterator[pa.Table]:
+def parsed_parquet(file: LandedFile, parser: Parser, only: pa.Array | None = None) -> Iterator[pa.Table]:
     """Yield the rows of a file, or ``only`` some, block by block; one faulty line if it cannot be read to its end."""
     with ExitStack() as kept:
         try:
-            content = _content(kept, path, parser.stream.source)
+            content = _content(kept, file, parser.stream.source)
             for _ in _decoded(content):
                 pass
         except Exception as error:
-            yield parser.parse(faulty_line(path, fault_of(error)))
+            yield parser.parse(faulty_line(file.path, fault_of(error)))
             return
         for numbers, rows in _numbered(content):
             if only is not None:
                 is_wanted = pc.is_in(numbers, only)
                 numbers, rows = numbers.filter(is_wanted), rows.filter(is_wanted)
             if rows.num_rows:
-                yield parsed_values(rows, numbers, parser, path)
+                yield parsed_values(rows, numbers, parser, file.path)
 
 
-def fault_of(error: Exception) -> str:
-    """Return the fault of the line that a file is which cannot be read.
-
-    Raises:
-        StoreUnavailable, ObjectUnread, OSError: where this is not the file's, but the store's or this disk's.
-    """
-    is_of_disk = isinstance(error, OSError) and error.errno in _NO_ROOM
-    if is_of_disk or isinstance(error, StoreUnavailable | ObjectUnread):
-        raise error
-    return f"unreadable_file: {type(error).__name__}: {error}"
-
-
-def _content(kept: ExitStack, name: str, source: Source) -> IO[bytes]:
-    path = located(source.path, name)
-    content = kept.enter_context(opened(path, landing_of(source)))
+def _content(kept: ExitStack, file: LandedFile, source: Source) -> IO[bytes]:
+    path = located(source.path, file.path)
+    content = kept.enter_context(opened(path, landing_of(source, file.seen)))
     if not is_remote(path):
         return content
     fetched = kept.enter_context(tempfile.TemporaryFile())  # noqa: SIM115

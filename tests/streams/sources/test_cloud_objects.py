@@ -18,6 +18,7 @@ from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.landed_content import delete
 from lakehouse.streams.sources.lines import records_of
+from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.stores.azure import Azurite
 from tests.stores.clouds import ROOTS, cloud
@@ -142,7 +143,7 @@ def test_key_that_the_engine_cannot_name_hides_no_other_and_is_a_file_that_canno
     unread = [file for manifest in store.manifests for file in manifest.files if file.unreadable]
     assert [file.path for file in unread] == [key]
     assert "a key with an empty part, '.', '..' or a control character cannot be read" in str(unread)
-    [record] = records_of(f"{landing}/{key}", source(f"{landing}/"))
+    [record] = records_of(LandedFile(f"{landing}/{key}", 0, 0), source(f"{landing}/"))
     assert record["fault"][0].as_py().startswith("unreadable_file: ")
     assert caplog.text.count("may not be found until it is deleted") == 1
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,10 +17,17 @@ import pytest
 
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources import landed_content
-from lakehouse.streams.sources.files import landed, matching
-from lakehouse.streams.sources.landed_content import NotLanded, delete, digest, landing_of, opened
+from lakehouse.streams.sources.files import all_landed, landed, matching
+from lakehouse.streams.sources.landed_content import (
+    NotLanded,
+    SourceChanged,
+    delete,
+    digest,
+    landing_of,
+    opened,
+)
 from lakehouse.streams.sources.lines import records_of
-from lakehouse.streams.sources.parquet_rows import numbered_rows
+from lakehouse.streams.sources.manifest import LandedFile
 
 SECRET = "a\nsecret\n"
 
@@ -33,6 +43,10 @@ def folder(tmp_path: Path) -> Path:
 
 def _source(folder: Path, format: str = "csv", **more: object) -> Source:
     return Source.model_validate({"path": f"{folder}/**/*.{format}", "format": format, **more})
+
+
+def _opened(folder: Path, name: str) -> AbstractContextManager[IO[bytes]]:
+    return opened(f"{folder}/{name}", landing_of(_source(folder)))
 
 
 def _link(folder: Path) -> None:
@@ -71,7 +85,7 @@ def test_what_a_file_was_swapped_for_after_it_was_listed_is_not_read(folder: Pat
     swap(folder)
     began = time.monotonic()
 
-    (records,) = [batch.to_pylist() for batch in records_of(name, source)]
+    (records,) = [batch.to_pylist() for batch in records_of(LandedFile(name, *known[:2]), source)]
 
     assert [(row["source_line"], row["record"]) for row in records] == [(0, b"")]
     assert records[0]["fault"].startswith(f"unreadable_file: {said}")
@@ -86,8 +100,107 @@ def test_a_parquet_file_is_read_through_no_link(folder: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), folder.parent / "elsewhere" / "a.parquet")
     (folder / "a.parquet").symlink_to(folder.parent / "elsewhere" / "a.parquet")
 
-    with pytest.raises(NotLanded, match="it is a link to"):
-        next(numbered_rows("a.parquet", _source(folder, "parquet")))
+    with pytest.raises(NotLanded, match="it is a link to"), _opened(folder, "a.parquet"):
+        pass
+
+
+LISTED = "a\n1\n2\n"
+
+
+def _listed(folder: Path, content: str = LISTED) -> LandedFile:
+    """Return a file that was listed a while ago."""
+    (folder / "a.csv").write_text(content)
+    os.utime(folder / "a.csv", (1_000_000, 1_000_000))
+    [found] = matching(_source(folder))
+    return landed(*found, _source(folder))
+
+
+def _records(folder: Path, file: LandedFile) -> list[tuple[bytes, str | None]]:
+    found = (batch.to_pylist() for batch in records_of(file, _source(folder)))
+    return [(row["record"], row["fault"]) for rows in found for row in rows]
+
+
+def _swapped(folder: Path) -> None:
+    (folder / "other").write_text("a\n9\n9\n")
+    (folder / "other").rename(folder / "a.csv")
+
+
+def _written_over(folder: Path) -> None:
+    with (folder / "a.csv").open("r+") as file:
+        file.write("a\n9\n9\n")
+
+
+def _cut(folder: Path) -> None:
+    os.truncate(folder / "a.csv", 4)
+
+
+@pytest.mark.parametrize("change", [_swapped, _written_over, _cut])
+def test_a_file_that_is_another_one_than_its_manifest_lists_is_not_read(
+    folder: Path, change: Callable[[Path], None]
+) -> None:
+    file = _listed(folder)
+    change(folder)
+    # Whoever may land files may set their times.
+    os.utime(folder / "a.csv", (1_000_000, 1_000_000))
+
+    assert _records(folder, file) == [
+        (b"", "unreadable_file: it changed after it was listed, and is not read: give it a new name")
+    ]
+
+
+def test_a_file_with_the_content_that_its_manifest_lists_is_read_whoever_touched_it(folder: Path) -> None:
+    file = _listed(folder)
+    (folder / "copy").write_text(LISTED)
+    (folder / "copy").rename(folder / "a.csv")
+
+    assert _records(folder, file) == [(b"1", None), (b"2", None)]
+
+
+def test_a_file_that_grew_is_read_as_far_as_its_manifest_lists_it(folder: Path) -> None:
+    file = _listed(folder)
+    with (folder / "a.csv").open("a") as log:
+        log.write("3\n4\n")
+
+    assert _records(folder, file) == [(b"1", None), (b"2", None)]
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again_as_a_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landed_content, "BLOCK_BYTES", 4)
+    file = _listed(folder)
+    reading = records_of(file, _source(folder))
+    assert next(reading)["record"].to_pylist() == [b"1"]
+    _written_over(folder)
+
+    with pytest.raises(SourceChanged, match=r"a\.csv was changed while it was read"):
+        list(reading)
+
+    assert [fault for _, fault in _records(folder, file)] == [
+        "unreadable_file: it changed after it was listed, and is not read: give it a new name"
+    ]
+
+
+def test_a_file_that_is_written_between_its_listing_and_its_manifest_waits(folder: Path) -> None:
+    _listed(folder)
+    found = list(matching(_source(folder)))
+    _written_over(folder)
+
+    assert all_landed(found, _source(folder)) == ()
+    assert [file.path for file in all_landed(list(matching(_source(folder))), _source(folder))] == ["a.csv"]
+
+
+def test_a_lack_of_this_machine_is_no_fault_of_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = _listed(folder)
+    (folder / "a.csv").touch()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+
+    with pytest.raises(OSError, match="No space left"):
+        _records(folder, file)
 
 
 def test_links_inside_the_landing_folder_are_read_and_others_where_that_is_allowed(folder: Path) -> None:
@@ -125,11 +238,13 @@ def test_a_file_of_two_names_is_read_if_nobody_else_could_have_linked_it(
     folder.chmod(mode)
 
     if is_read:
-        opened(str(folder / "a.csv"), landing_of(_source(folder))).close()
+        with _opened(folder, "a.csv"):
+            pass
     else:
-        with pytest.raises(NotLanded, match="2 names"):
-            opened(str(folder / "a.csv"), landing_of(_source(folder)))
-    opened(str(folder / "a.csv"), landing_of(_source(folder, follow_links=True))).close()
+        with pytest.raises(NotLanded, match="2 names"), _opened(folder, "a.csv"):
+            pass
+    with opened(str(folder / "a.csv"), landing_of(_source(folder, follow_links=True))):
+        pass
 
 
 def test_no_file_behind_a_link_is_deleted(folder: Path) -> None:
@@ -146,8 +261,8 @@ def test_what_is_refused_leaves_nothing_open(folder: Path) -> None:
     before = os.listdir("/proc/self/fd")
 
     for _ in range(20):
-        with pytest.raises(NotLanded):
-            opened(str(folder / "sub" / "a.csv"), landing_of(_source(folder)))
+        with pytest.raises(NotLanded), _opened(folder, "sub/a.csv"):
+            pass
 
     assert os.listdir("/proc/self/fd") == before
 

@@ -121,6 +121,28 @@ def test_object_that_is_replaced_while_it_is_read_is_not_two_halves(empty: S3) -
             file.read(900)
 
 
+@pytest.mark.parametrize("content", [b"x,y\n3,4\n", b""])
+def test_object_that_is_replaced_after_it_was_listed_is_not_read(
+    empty: S3, tmp_path: Path, content: bytes
+) -> None:
+    csv = source(empty, "in/*.csv")
+    for name, first in (("a", b"x,y\n1,2\n"), ("b", b"x,y\n5,6\n"), ("c", b"")):
+        empty.put(f"in/{name}.csv", first)
+    store = ManifestStore(tmp_path / "manifests")
+    store.add_files(csv)
+    empty.put("in/a.csv", content)
+
+    read = [
+        (record["record"][0].as_py(), record["fault"][0].as_py())
+        for file in store.manifests[0].files
+        for record in records_of(file, csv)
+        if record.num_rows
+    ]
+
+    said = "unreadable_file: it changed after it was listed, and is not read: give it a new name"
+    assert read == [(b"", said), (b"5,6", None)]
+
+
 def test_object_that_is_gone_is_a_file_that_is_gone(empty: S3) -> None:
     url = f"s3://{BUCKET}/in/never"
     with pytest.raises(FileNotFoundError), store_pieces.opened(url, empty.endpoint) as file:
@@ -343,7 +365,7 @@ def test_small_object_costs_one_request_to_look_at_and_one_to_read(empty: S3, tm
     store, csv = ManifestStore(tmp_path / "manifests"), source(empty, "in/*.csv")
     with requests(empty) as asked:
         store.add_files(csv)
-        for _ in records_of(store.manifests[0].files[0].path, csv):
+        for _ in records_of(store.manifests[0].files[0], csv):
             pass
 
     assert asked == ["ListObjectsV2", "GetObject", "GetObject"]

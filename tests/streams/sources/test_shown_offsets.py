@@ -12,6 +12,7 @@ from lakehouse.algorithms.ingest.double_hour import FIRST, SECOND, double_hours
 from lakehouse.declare.settings import load_settings
 from lakehouse.streams.sources import lines
 from lakehouse.streams.sources.lines import parsed_file
+from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.parser import Parser
 from tests.oracles.ingest.double_hour_by_row import passes_by_row
 
@@ -81,7 +82,9 @@ def test_rows_get_the_offsets_that_their_own_source_shows_in_however_many_blocks
         text = "".join(f"{text_of(n, wall)},{room}\n" for n, (room, wall) in enumerate(rows))
         (tmp_path / "landing" / "a").write_text(f"at,room\n{text}")
         parser = Parser.of(stream, (("at", "room"),))
-        stored = [at for block in parsed_file("a", 0, parser) for at in block["at"].to_pylist()]
+        stored = [
+            at for block in parsed_file(LandedFile("a", 0, 0), 0, parser) for at in block["at"].to_pylist()
+        ]
 
         assert stored == expected(rows)
         kinds |= {at[-6:] for at in stored if at}
