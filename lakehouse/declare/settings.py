@@ -97,7 +97,7 @@ class QualitySettings(BaseModel):
 
 
 # Those of lakehouse.algorithms.scheduling.policies, which takes longer to load.
-PolicyName = Literal["fifo", "greedy", "chain", "multifactor", "deadline_rounds", "short_rounds"]
+PolicyName = Literal["fifo", "greedy", "chain", "multifactor"]
 
 
 class QuerySettings(BaseModel):

@@ -11,7 +11,6 @@ interval.py         tau: when the next plan is made, and how long it is used
 flow.py             the rows that reach each operator in an order, their work; the order of filters with the least work
 multifactor.py      MultiFactor: measured order, rounds, slices from the deadline
 chain.py            ChainScheduling: the steepest piece of the progress chart first
-deadline_rounds.py  DeadlineRounds: ours; short rounds, and shedding as long as deadlines hold
 policies.py         every policy by its name; Fifo: the written order; Greedy: the highest (1 - S) n first
 executor.py         runs queries over batches of rows in bounded memory
 operators.py        operators that can be run: Predicate, Transform, Merge

@@ -108,21 +108,6 @@ class Discipline(IntEnum):
 
 
 @dataclass(frozen=True)
-class Shedding:
-    """Rule by which a round gives way to the highest priority, so that fewer tuples wait.
-
-    It does while what waits is more than ``from_us`` of work, as long as all that the first operators have passed on
-    can still be done within ``budget_us`` of the oldest's arrival. An operator then keeps its turn for ``stay_us``.
-    ``remaining_us``, by position: work that a tuple still makes on average from there on.
-    """
-
-    from_us: int
-    budget_us: int
-    stay_us: int
-    remaining_us: Float64s
-
-
-@dataclass(frozen=True)
 class Plan:
     """Plan of operators over cores and time. By position, but ``visits``: positions in the order of a round.
 
@@ -134,4 +119,3 @@ class Plan:
     priority: Float64s
     visits: Int64s
     slices_us: Int64s
-    shedding: Shedding | None = None

@@ -176,7 +176,7 @@ class Executor:
         started_ns = self._clock_ns()
         self._replan(started_ns // 1000)
         turns = self._oldest if self.is_full else self._orders
-        queue = next_queue(self.network.wiring, turns, self._queues, self._turn, started_ns // 1000)
+        queue = next_queue(self.network.wiring, turns, self._queues, self._turn)
         if queue == NONE:
             return False
         self._handle(queue, started_ns)
@@ -339,7 +339,6 @@ class Executor:
         """Tell the compiled choice what is at the head of a queue."""
         waiting = self._waiting[queue]
         self._queues.head[queue] = waiting[0].number if waiting else EMPTY
-        self._queues.since_us[queue] = waiting[0].since_us if waiting else 0
 
     def _state(self, position: int) -> QueryState:
         return self.states[self.network.queries[self.network.wiring.query[position]].name]

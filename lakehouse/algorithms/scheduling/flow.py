@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import LEFT, SECOND
+from lakehouse.algorithms.scheduling.contract import LEFT
 from lakehouse.algorithms.scheduling.network import NOWHERE
 
 if TYPE_CHECKING:
@@ -67,15 +67,6 @@ def flow(network: Network, measured: Statistics, order: Int64s) -> Flow:
             into[wiring.into[position]] += both.sum() * s[position]
     into = into.reshape(-1, 2)
     return Flow(into, n, s, into.sum(axis=1) / n)
-
-
-def remaining_us(network: Network, flowing: Flow) -> Float64s:
-    """Return the work that a tuple still makes on average from each position to the end."""
-    left = SECOND / flowing.handled_per_s
-    for position in reversed(range(network.size)):
-        if (queue := network.wiring.into[position]) != NOWHERE:
-            left[position] += flowing.selectivity[position] * left[queue // 2]
-    return left
 
 
 def drained_per_s(network: Network, flowing: Flow) -> Float64s:

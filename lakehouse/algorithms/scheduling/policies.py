@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from lakehouse.algorithms.scheduling.chain import ChainScheduling
 from lakehouse.algorithms.scheduling.contract import Discipline
-from lakehouse.algorithms.scheduling.deadline_rounds import DeadlineRounds
 from lakehouse.algorithms.scheduling.flow import drained_per_s, flow
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.policy import Policy, first_plan
@@ -58,6 +56,4 @@ POLICIES: Mapping[str, Callable[[], Policy]] = {
     "greedy": Greedy,
     "chain": ChainScheduling,
     "multifactor": MultiFactor,
-    "deadline_rounds": DeadlineRounds,
-    "short_rounds": partial(DeadlineRounds, sheds=False),
 }

@@ -1,8 +1,8 @@
 """Compiled choice of the operator that runs next, for the simulator and for the executor.
 
-The caller keeps three arrays by queue: ``head``, the number of the oldest tuple in it (numbers go by arrival over all
-streams), ``EMPTY`` if there is none; ``since_us``, when that tuple arrived; ``waiting``, how many there are. And
-``held`` by position: its filters are about to change places, so it takes nothing in until those behind it are empty.
+The caller keeps two arrays by queue: ``head``, the number of the oldest tuple in it (numbers go by arrival over all
+streams), ``EMPTY`` if there is none; ``waiting``, how many there are. And ``held`` by position: its filters are about
+to change places, so it takes nothing in until those behind it are empty.
 """
 
 from __future__ import annotations
@@ -21,56 +21,42 @@ if TYPE_CHECKING:
 EMPTY = 2**62
 NONE = -1
 OLDEST, HIGHEST = int(Discipline.OLDEST), int(Discipline.HIGHEST)
-# Fields of `turn`: the place in the round and what is left of its slice in us; the queue that sheds, if it has the
-# turn, and what is left of its stay.
-PLACE, LEFT_US, SHEDDING, STAY_US, FIELDS = range(5)
+# Fields of `turn`: the place in the round and what is left of its slice in us.
+PLACE, LEFT_US, FIELDS = range(3)
 
 
 class Orders(NamedTuple):
-    """A plan as the kernels read it; see ``Plan`` and ``Shedding``. Without shedding ``from_us`` is never reached."""
+    """A plan as the kernels read it; see ``Plan``."""
 
     discipline: int
     priority: Float64s
     visits: Int64s
     slices_us: Int64s
-    from_us: int
-    budget_us: int
-    stay_us: int
-    remaining_us: Float64s
 
 
 class Queues(NamedTuple):
     """Queues of waiting batches; see the module."""
 
     head: Int64s
-    since_us: Int64s
     waiting: Int64s
     held: Bools
 
 
 def orders(plan: Plan) -> Orders:
     """Return a plan for the kernels."""
-    turns = int(plan.discipline), plan.priority, plan.visits, plan.slices_us
-    if (shed := plan.shedding) is None:
-        return Orders(*turns, EMPTY, 0, 0, np.zeros(len(plan.order)))
-    return Orders(*turns, shed.from_us, shed.budget_us, shed.stay_us, shed.remaining_us)
+    return Orders(int(plan.discipline), plan.priority, plan.visits, plan.slices_us)
 
 
 def empty_queues(network: Network) -> Queues:
     """Return queues in which nothing waits."""
     queues = 2 * network.size
-    return Queues(
-        np.full(queues, EMPTY),
-        np.zeros(queues, np.int64),
-        np.zeros(queues, np.int64),
-        np.zeros(network.size, np.bool_),
-    )
+    return Queues(np.full(queues, EMPTY), np.zeros(queues, np.int64), np.zeros(network.size, np.bool_))
 
 
 def first_turn() -> Int64s:
     """Return the state of turns before the first."""
     turn = np.zeros(FIELDS, np.int64)
-    turn[PLACE] = turn[SHEDDING] = NONE
+    turn[PLACE] = NONE
     return turn
 
 
@@ -78,7 +64,6 @@ def first_turn() -> Int64s:
 def spend(turn: Any, spent_us: int) -> None:
     """Take what the running operator used off its slice."""
     turn[LEFT_US] -= spent_us
-    turn[STAY_US] -= spent_us
 
 
 @njit(cache=True)
@@ -107,15 +92,12 @@ def ready_queue(wiring: Any, queues: Any, position: int) -> int:
 
 
 @njit(cache=True)
-def next_queue(wiring: Any, orders: Any, queues: Any, turn: Any, now_us: int) -> int:
+def next_queue(wiring: Any, orders: Any, queues: Any, turn: Any) -> int:
     """Return the queue whose oldest tuple is handled next, or ``NONE`` if none can be."""
     if orders.discipline == OLDEST:
         return _oldest(wiring, queues)
     if orders.discipline == HIGHEST:
-        return _highest(wiring, orders, queues)
-    if orders.from_us != EMPTY and _may_shed(wiring, orders, queues, now_us):
-        return _shedding(wiring, orders, queues, turn)
-    turn[SHEDDING] = NONE
+        return highest(wiring, orders, queues)
     return _next_of_round(wiring, orders, queues, turn)
 
 
@@ -131,7 +113,8 @@ def _oldest(wiring: Any, queues: Any) -> int:
 
 
 @njit(cache=True)
-def _highest(wiring: Any, orders: Any, queues: Any) -> int:
+def highest(wiring: Any, orders: Any, queues: Any) -> int:
+    """Return the queue of the highest priority, of equals the oldest, or ``NONE`` if none can be taken from."""
     best, most = NONE, -np.inf
     for position in range(len(wiring.into) - 1, -1, -1):
         priority = orders.priority[position]
@@ -155,31 +138,6 @@ def _next_of_round(wiring: Any, orders: Any, queues: Any, turn: Any) -> int:
         turn[PLACE] = (turn[PLACE] + 1) % len(orders.visits)
         turn[LEFT_US] = orders.slices_us[orders.visits[turn[PLACE]]]
     return NONE
-
-
-@njit(cache=True)
-def _may_shed(wiring: Any, orders: Any, queues: Any, now_us: int) -> Any:
-    """Return whether much waits, and what was taken in can be done in time even so."""
-    work, taken_in, oldest = 0.0, 0.0, EMPTY
-    for queue in range(len(queues.head)):
-        if queues.head[queue] != EMPTY:
-            waits = queues.waiting[queue] * orders.remaining_us[queue // 2]
-            work += waits
-            if wiring.stream[queue] == NONE:
-                taken_in += waits
-                oldest = min(oldest, queues.since_us[queue])
-    return work > orders.from_us and now_us + taken_in < oldest + orders.budget_us
-
-
-@njit(cache=True)
-def _shedding(wiring: Any, orders: Any, queues: Any, turn: Any) -> int:
-    if turn[SHEDDING] != NONE and turn[STAY_US] > 0:
-        queue = ready_queue(wiring, queues, turn[SHEDDING] // 2)
-        if queue != NONE:
-            return queue
-    queue = _highest(wiring, orders, queues)
-    turn[SHEDDING], turn[STAY_US] = queue, orders.stay_us
-    return queue
 
 
 @njit(cache=True)

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.scheduling.deadline_rounds import (
+from lakehouse.algorithms.scheduling.flow import flow
+from lakehouse.algorithms.scheduling.policy import first_plan
+from tests.algorithms.scheduling.workloads import SHORT, filters, measured, one_stream, workload_of
+from tests.oracles.scheduling.deadline_rounds import (
     UNLIMITED_US,
     DeadlineRounds,
     intake_slices_us,
     round_length_us,
 )
-from lakehouse.algorithms.scheduling.flow import flow
-from lakehouse.algorithms.scheduling.policy import first_plan
-from tests.algorithms.scheduling.workloads import SHORT, filters, measured, one_stream, workload_of
 from tests.oracles.scheduling.simulate import simulate
 
 T = 600_000

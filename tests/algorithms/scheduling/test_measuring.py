@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from lakehouse.algorithms.scheduling.contract import Chain, Query
-from lakehouse.algorithms.scheduling.deadline_rounds import DeadlineRounds
 from lakehouse.algorithms.scheduling.executor import Executor
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.measuring import (
@@ -25,6 +24,7 @@ from lakehouse.algorithms.scheduling.policy import Policy
 from tests.algorithms.scheduling.running import VirtualClock
 from tests.algorithms.scheduling.workloads import filters
 from tests.oracles.scheduling.columns import Columns
+from tests.oracles.scheduling.deadline_rounds import DeadlineRounds
 
 TAU_US = 100_000
 ROWS = 1000

@@ -102,7 +102,6 @@ def test_the_plan_puts_order_round_and_slices_together() -> None:
     assert plan.order.tolist() == [1, 0]
     assert plan.discipline is Discipline.ROUND
     assert plan.slices_us.tolist() == [60_000, 6_000]
-    assert plan.shedding is None
 
 
 def test_the_shortest_deadline_of_all_queries_is_the_rounds() -> None:

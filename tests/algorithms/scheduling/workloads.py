@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.scheduling.chain import ChainScheduling
 from lakehouse.algorithms.scheduling.contract import Chain, Join, Operator, Query, Statistics
-from lakehouse.algorithms.scheduling.deadline_rounds import DeadlineRounds
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.network import NOWHERE, Network
 from lakehouse.algorithms.scheduling.policies import Fifo, Greedy
 from lakehouse.algorithms.scheduling.policy import Policy
+from tests.oracles.scheduling.deadline_rounds import DeadlineRounds
 from tests.oracles.scheduling.simulate import Workload
 from tests.oracles.scheduling.simulate_kernels import copies, draw_of, draw_of_copy
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from lakehouse.algorithms.scheduling.chain import envelope_slopes
 from lakehouse.algorithms.scheduling.contract import Discipline, Plan, Statistics
-from lakehouse.algorithms.scheduling.deadline_rounds import ORDER_MARGIN, DeadlineRounds
 from lakehouse.algorithms.scheduling.flow import by_filtered
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policy import Policy, first_plan
@@ -25,6 +24,7 @@ from tests.benchmarks.scheduling.figures import SEED, told
 from tests.benchmarks.scheduling.run import HEADS, METRICS, POLICIES, beaten, runs, table_rows
 from tests.benchmarks.scheduling.scenarios import LENGTH_S, NOTHING_TO_REORDER, SCENARIOS
 from tests.benchmarks.scheduling.scenarios import __doc__ as SETTING
+from tests.oracles.scheduling.deadline_rounds import ORDER_MARGIN, DeadlineRounds
 
 SWITCHES_US = (0, 5, 20, 60)
 

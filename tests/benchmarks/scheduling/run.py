@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 
 from lakehouse.algorithms.scheduling.chain import ChainScheduling
-from lakehouse.algorithms.scheduling.deadline_rounds import DeadlineRounds
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.policies import Fifo, Greedy
 from lakehouse.algorithms.scheduling.policy import Policy
 from tests.benchmarks.scheduling.scenarios import DEADLINE_US, Scenario
+from tests.oracles.scheduling.deadline_rounds import DeadlineRounds
 from tests.oracles.scheduling.simulate import Outcome, simulate
 
 POLICIES: dict[str, Callable[[], Policy]] = {
     policy.name: policy for policy in (Fifo, Greedy, ChainScheduling, MultiFactor, DeadlineRounds)
 }
+# The executor's turns know no shedding.
+EXECUTED = {name: make for name, make in POLICIES.items() if name != "DeadlineRounds"}
 BASELINES = ("FIFO", "Greedy", "Chain")
 OURS = ("MultiFactor", "DeadlineRounds")
 METRICS = ("peak_tuples", "mean_tuples", "mean_delay_ms", "p99_delay_ms", "deadline_misses")

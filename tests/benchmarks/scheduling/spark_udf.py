@@ -66,7 +66,6 @@ def figures(quick: bool) -> dict[str, Any]:
             "Spark, one pass": lambda: _one_pass(frames, written),
             "the executor, written order": lambda: _executor(written, "FIFO", source),
             "the executor, MultiFactor": lambda: _executor(written, "MultiFactor", source),
-            "the executor, DeadlineRounds": lambda: _executor(written, "DeadlineRounds", source),
         }
         counts = _counts(frames, written)  # also warms Spark up
         assert counts == _executor(written, "FIFO", source), counts
@@ -83,7 +82,7 @@ def figures(quick: bool) -> dict[str, Any]:
             ["way", "seconds", "source rows/s"], [[label, each, rows / each] for label, each in least.items()]
         )
         page.write("scheduling", "spark_udf", "Beside Spark SQL with UDFs", __doc__ or "", table)
-    ours = least["the executor, DeadlineRounds"]
+    ours = least["the executor, MultiFactor"]
     best = min(each for label, each in least.items() if label.startswith("Spark"))
     return {
         "spark_udf_rows": rows,

@@ -16,7 +16,8 @@ import numpy as np
 
 from lakehouse.algorithms.scheduling.contract import MILLISECOND
 from lakehouse.algorithms.scheduling.interval import Interval, Replanning
-from lakehouse.algorithms.scheduling.turns_kernels import NONE, empty_queues, first_turn, orders
+from lakehouse.algorithms.scheduling.turns_kernels import NONE
+from tests.oracles.scheduling.shedding_kernels import empty_queues, first_turn, orders
 from tests.oracles.scheduling.simulate_kernels import (
     ARRIVED,
     FREE,

