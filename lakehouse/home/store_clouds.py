@@ -16,9 +16,8 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,13 +43,11 @@ _NO_CREDENTIALS = re.compile(
 )
 _STATUS = re.compile(r"status code: (\d{3})")
 _REFUSED = ("401", "403")
-# What makes a key one that the engine cannot name: an empty part, "." or "..", a control character.
-_UNNAMEABLE = re.compile(r"(?:(?<=/)|^)(?:\.{0,2}(?=/)|\.{1,2}\Z)|[\x00-\x1f\x7f]")
+# The key that the engine cannot name, as its errors have it.
 _NAMED = re.compile(
     r'Path "(.*?)"(?: contained empty path segment|: Encountered illegal character sequence)', re.DOTALL
 )
 _WHY = "a key with an empty part, '.', '..' or a control character cannot be read there"
-_NO_HEAD = Head(0, datetime.fromtimestamp(0, UTC), "")
 
 
 class CloudObjects:
@@ -95,15 +92,20 @@ class CloudObjects:
     def listed(self, place: Address, after: str = "", page: int | None = None) -> Iterator[tuple[str, Head]]:
         """Yield objects by key. Cost: a request for some thousand keys of the folder that the place is in.
 
-        A key that the engine cannot name has no size, time or tag, and costs a few requests more.
+        Raises:
+            StoreUnavailable: where a key comes that the engine cannot name, which fails its whole page of the listing.
         """
         folder = place.key.rpartition("/")[0]
         # The engine lists folders; what begins likewise comes behind the beginning without its last character.
         after = max(after, place.key[:-1]) if place.key.strip("/") != folder else after
         with answers(place, place.root):
-            for key, head in _below(place, folder, after, page or 1000):
-                if key.startswith(place.key):
-                    yield key, head
+            for found in _obstore().list(
+                _store(place), folder or None, offset=after or None, chunk_size=page or 1000
+            ):
+                # A server that knows no offset begins with the first key.
+                for each in found:
+                    if each["path"] > after and each["path"].startswith(place.key):
+                        yield each["path"], _head(each)
 
     def level(self, place: Address) -> Iterator[str]:
         """Yield names. Cost: a request for some thousand of them, all of which are in memory."""
@@ -144,72 +146,6 @@ class Written:
             self.closed = True
             with answers(self._place, self._place.url):
                 self._file.close()
-
-
-def _below(place: Address, folder: str, after: str, size: int) -> Iterator[tuple[str, Head]]:
-    """Yield the objects below a folder whose keys come behind one.
-
-    A page with a key that the engine cannot name is lost to it: that key is told, and the listing begins again behind
-    it. What the page had before it is looked for folder by folder.
-    """
-    while True:
-        try:
-            offset = _nameable(after) or None
-            for page in _obstore().list(_store(place), folder or None, offset=offset, chunk_size=size):
-                # A server that knows no offset begins with the first key.
-                for each in (each for each in page if each["path"] > after):
-                    after = each["path"]
-                    yield after, _head(each)
-            return
-        except _errors().InvalidPathError as error:
-            found = _NAMED.search(str(error))
-            if found is None or found[1] <= after or _nameable(found[1]) == found[1]:
-                raise
-            unnamed = found[1]
-        _warn(f"{place.root}/{unnamed}")
-        yield from _between(place, folder, after, unnamed, size)
-        yield unnamed, _NO_HEAD
-        after = unnamed
-
-
-def _between(place: Address, folder: str, after: str, unnamed: str, size: int) -> Iterator[tuple[str, Head]]:
-    """Yield the objects of a page before a key that cannot be named, but those in the very folder of that key."""
-    fault = _UNNAMEABLE.search(unnamed)
-    parent = unnamed[: fault.start() if fault else None].rpartition("/")[0]
-    while folder != parent:
-        step = f"{parent}/"[: f"{parent}/".index("/", len(folder) + bool(folder)) + 1]
-        for key, head in _level(place, folder):
-            if head is None and after < f"{key[:-1]}0" and key < step:
-                yield from _below(place, key[:-1], after, size)
-            elif head is not None and after < key < step:
-                yield key, head
-        folder = step[:-1]
-
-
-def _level(place: Address, folder: str) -> list[tuple[str, Head | None]]:
-    """Return the objects and folders directly below a folder, by key; none where one of them cannot be named."""
-    try:
-        found = _obstore().list_with_delimiter(_store(place), folder or None)
-    except _errors().InvalidPathError:
-        return []
-    objects = [(each["path"], _head(each)) for each in found["objects"]]
-    return sorted([*objects, *((f"{each}/", None) for each in found["common_prefixes"])], key=itemgetter(0))
-
-
-def _nameable(key: str) -> str:
-    """Return a key from which a listing can begin: itself, or what comes next behind all that cannot be named alike."""
-    found = _UNNAMEABLE.search(key)
-    if found is None:
-        return key
-    next_one = {"": "0", "\x7f": "\x80"}.get(found[0].strip("."), " ")
-    return key[: found.start()] + next_one
-
-
-@lru_cache(1000)
-def _warn(url: str) -> None:
-    """Tell once of a key that cannot be named."""
-    hidden = "objects of its folder that come before it may not be found until it is deleted"
-    log.warning("%r: %s; %s", url, _WHY, hidden)
 
 
 def _store(place: Address) -> Any:
@@ -294,7 +230,8 @@ def _told(place: Address, what: str, error: Exception) -> Exception:
     if isinstance(error, known.PreconditionError):
         return ObjectUnread(f"{what} was replaced while it was read")
     if isinstance(error, known.InvalidPathError | ValueError):
-        return OSError(22, _WHY, what) if is_object else StoreUnavailable(f"{what}: {_WHY}: delete it")
+        named = next((f" ({key!r})" for key in _NAMED.findall(said)), "")
+        return OSError(22, _WHY, what) if is_object else StoreUnavailable(f"{what}: {_WHY}{named}: delete it")
     if _NO_CREDENTIALS.search(said):
         return StoreUnavailable(f"there are no credentials for {place.root}: {_CREDENTIALS[place.scheme]}")
     if code in _REFUSED:
