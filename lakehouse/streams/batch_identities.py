@@ -55,14 +55,15 @@ BUCKET = "bucket"
 HASHED = pa.schema(
     [
         (BUCKET, pa.int32()),
-        *((name, pa.int64()) for name in ("item", "row", "hash", "event_us")),
+        *((name, pa.int32()) for name in ("item", "row")),
+        *((name, pa.int64()) for name in ("hash", "event_us")),
         ("output", pa.string()),
     ]
 )
 _REPEATS = pa.schema([("item", pa.int64()), ("row", pa.int64()), ("verdict", pa.int8())])
 _IN_ORDER = [("item", "ascending"), ("row", "ascending")]
-# Lines of so many bytes make some two million rows, of which a bucket takes 30 bytes each, and 200 of suspects.
-_BUCKET_BYTES = 256 * 1024 * 1024
+# Lines of so many bytes make some quarter of a million rows, of which a bucket takes 30 bytes each, and 200 of suspects.
+_BUCKET_BYTES = 32 * 1024 * 1024
 _MOST_BUCKETS = 256
 # So that an item's repeats are found without those of all others.
 _GROUP_ROWS = 100_000
