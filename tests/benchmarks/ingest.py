@@ -34,6 +34,7 @@ from pyspark.sql import functions as F
 from jobs import build_rollups, ingest, publish
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
+from tests.benchmarks.page import table, write
 from tests.benchmarks.parts import cpu_s, run_parts
 
 if TYPE_CHECKING:
@@ -240,7 +241,37 @@ def figures(quick: bool) -> dict[str, Any]:
         publish.run(settings, spark, unchecked=True)
         asked = ask_ms(settings, 1 if quick else 5)
         spark.stop()
-    return found | {"ask_ms": round(asked, 1), "demo_s": demo_seconds()}
+    found |= {"ask_ms": round(asked, 1), "demo_s": demo_seconds()}
+    if not quick:
+        write_page(found)
+    return found
+
+
+def write_page(found: Mapping[str, Any]) -> None:
+    """Write a full run's ratios to a page."""
+    sets = {
+        "a day, without an identity": ("rows", "to_plain_spark"),
+        "a day, with an identity": ("rows", "with_identity"),
+        "dirty, three groupings": ("dirty_rows", "dirty"),
+        "a day as Parquet, without an identity": ("rows", "parquet"),
+        "a day as Parquet, with an identity": ("rows", "parquet_with_identity"),
+        "four days as one batch, without an identity": ("large_rows", "large"),
+        "four days as one batch, with an identity": ("large_rows", "large_with_identity"),
+    }
+    rows = [
+        [name, found[count], found[f"ratio_{key}"], found[f"cpu_ratio_{key}"]]
+        for name, (count, key) in sets.items()
+    ]
+    heads = [
+        "files to every rollup level",
+        "rows",
+        "seconds, plain Spark = 1",
+        "processor seconds, plain Spark = 1",
+    ]
+    plain = f"The plain job takes in {found['plain_rows_per_s']:,} rows a second."
+    write(
+        "ingest", "ingest", "Ingest and rollup beside plain Spark", __doc__ or "", plain, table(heads, rows)
+    )
 
 
 # Who takes in which files, with which identity.

@@ -6,7 +6,7 @@ A job of its own process each time: session, then a table of a thousand rows wri
 seven times each, once with ``--quick``; medians. The archive is that of this environment (``make setup``).
 ``idle_run``: what ``tidemark run`` costs where little or nothing has come. ``arrow_job``: what a warm Spark job costs.
 ``rollup_job``: a rollup of new rows by either runner. ``shared_spark``: an ingest job with a Spark of its own,
-and with one that jobs share.
+and with one that jobs share. ``demo``: the tour of ``make demo``.
 """
 
 from __future__ import annotations
@@ -54,5 +54,8 @@ def _seconds(words: str) -> float:
 
 if __name__ == "__main__":
     run_parts(
-        __doc__, __package__, ("start",), only_in_full=("idle_run", "arrow_job", "rollup_job", "shared_spark")
+        __doc__,
+        __package__,
+        ("start",),
+        only_in_full=("idle_run", "arrow_job", "rollup_job", "shared_spark", "demo"),
     )
