@@ -62,7 +62,7 @@ HASHED = pa.schema(
 )
 _REPEATS = pa.schema([("item", pa.int64()), ("row", pa.int64()), ("verdict", pa.int8())])
 _IN_ORDER = [("item", "ascending"), ("row", "ascending")]
-# Lines of so many bytes make some quarter of a million rows, of which a bucket takes 30 bytes each, and 200 of suspects.
+# Lines of so many bytes make some 250,000 rows, of which a bucket takes 30 bytes each, and 200 of suspects.
 _BUCKET_BYTES = 32 * 1024 * 1024
 _MOST_BUCKETS = 256
 # So that an item's repeats are found without those of all others.
