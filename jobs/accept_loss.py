@@ -46,12 +46,11 @@ def run(
         )
     with writing(target, lease_timeout_s(settings.layout)):
         store, before = open_store(target)
-        with Broker(spark, target.stream.source) as broker:
-            topics = Topics(broker, target.stream, store, before.batch)
-            lost = topics.gone()
-            if not (lost and agree(lost)):
-                return {"lost": 0, "partitions": {}}
-            topics.give_up(lost)
+        topics = Topics(Broker(target.stream.source), target.stream, store, before.batch)
+        lost = topics.gone()
+        if not (lost and agree(lost)):
+            return {"lost": 0, "partitions": {}}
+        topics.give_up(lost)
         drain(target, store, before)
     partitions = {f"{each.topic}/{each.partition}": each.count for each in lost}
     return {"lost": sum(partitions.values()), "partitions": partitions}

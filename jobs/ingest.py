@@ -78,10 +78,9 @@ def _is_repeat(target: StreamTables, store: ManifestStore, finished: int, repeat
 
 
 def _take_messages(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
-    with Broker(target.spark, target.stream.source) as broker:
-        topics = Topics(broker, target.stream, store, before.batch)
-        topics.fix_unread()
-        return {**drain(target, store, before), "lag": topics.lag()}
+    topics = Topics(Broker(target.stream.source), target.stream, store, before.batch)
+    topics.fix_unread()
+    return {**drain(target, store, before), "lag": topics.lag()}
 
 
 main = partial(run_for_streams, run)

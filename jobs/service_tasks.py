@@ -71,7 +71,7 @@ class ServiceTasks:
 
     def _of_stream(self, name: str) -> list[Task]:
         settings, spark, layout = self.settings, self.spark, self.settings.layout
-        probe = probe_of(spark, settings.stream(name).source, layout.manifests(name))
+        probe = probe_of(settings.stream(name).source, layout.manifests(name))
         changes = (layout.ledger(name), layout.corrections(name))
         tasks = [
             self._task("ingest", name, probe, lambda: ingest.run(settings, spark, name)),

@@ -25,9 +25,9 @@ _SET_BY_US = {
     "auto.offset.reset": "source.start",
     "isolation.level": "none: only committed messages are read",
     "enable.auto.commit": "none: manifests say what was read",
-    "key.deserializer": "none: keys are read as bytes",
-    "value.deserializer": "none: values are read as bytes",
-    "interceptor.classes": "none: messages are read as they are",
+    "enable.partition.eof": "none: manifests say where to stop",
+    "group.id": "none: no group is joined",
+    "sasl.jaas.config": "sasl.username and sasl.password: options are those of librdkafka",
 }
 _ALONE = ("endpoint", "key_order", "full_listing")
 

@@ -9,18 +9,14 @@ arguments can be pickled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, Union
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 # A row of the items by column: a path, a batch, a range.
 Item = Mapping[str, Any]
 Kernel = Callable[[Item], "Iterator[pa.Table]"]
-# A small table, of which each row is an item; or rows that Spark reads itself, as those of a topic: each of their
-# partitions is an item, with its number as ``item`` and its ``rows``, an iterator of tables.
-Items = Union["pa.Table", "DataFrame"]
 KeyedKernel = Callable[[int, "pa.Table"], "pa.Table"]
 
 
@@ -34,8 +30,8 @@ class Engine(Protocol):
     def cores(self) -> int:
         """Number of kernels that run at a time: more items than this use the engine well."""
 
-    def map(self, items: Items, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
-        """Run a kernel once for each item; return all that it yields, in the order of the items.
+    def map(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
+        """Run a kernel once for each row of a small table; return all that it yields, in the order of the items.
 
         ``schema``: of what the kernel yields. ``step``: what is done, for people, such as "ingest telemetry, batch 12".
         Cost: one Spark job, none without items.
@@ -43,7 +39,7 @@ class Engine(Protocol):
 
     def by_key(
         self,
-        items: Items,
+        items: pa.Table,
         read: Kernel,
         rows_schema: pa.Schema,
         key: str,

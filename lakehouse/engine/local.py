@@ -12,7 +12,7 @@ from lakehouse.engine.faults import noted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakehouse.engine.contract import Item, Items, Kernel, KeyedKernel
+    from lakehouse.engine.contract import Kernel, KeyedKernel
 
 
 class LocalEngine:
@@ -20,13 +20,13 @@ class LocalEngine:
 
     cores = 1
 
-    def map(self, items: Items, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
+    def map(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
         """Run a kernel once for each item."""
         return pa.concat_tables([schema.empty_table(), *self._yielded(items, kernel, schema, step)])
 
     def by_key(
         self,
-        items: Items,
+        items: pa.Table,
         read: Kernel,
         rows_schema: pa.Schema,
         key: str,
@@ -49,17 +49,10 @@ class LocalEngine:
         return pa.concat_tables(found)
 
     @staticmethod
-    def _yielded(items: Items, kernel: Kernel, schema: pa.Schema, step: str) -> Iterator[pa.Table]:
-        for item in _each(items):
+    def _yielded(items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> Iterator[pa.Table]:
+        for item in items.to_pylist():
             try:
                 for each in kernel(item):
                     yield each.cast(schema)
             except Exception as error:
                 raise noted(error, step, item) from error.__cause__
-
-
-def _each(items: Items) -> Iterator[Item]:
-    if isinstance(items, pa.Table):
-        yield from items.to_pylist()
-    else:
-        yield {"item": 0, "rows": iter([items.toArrow()])}

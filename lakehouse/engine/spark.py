@@ -20,7 +20,6 @@ from lakehouse.engine.tasks import (
     PACKED,
     OverItems,
     OverKeys,
-    OverRows,
     Packing,
     as_bytes,
     with_error,
@@ -31,7 +30,7 @@ from lakehouse.spark.session import naming_death
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakehouse.engine.contract import Items, Kernel, KeyedKernel
+    from lakehouse.engine.contract import Kernel, KeyedKernel
 
 # Tasks for each core, so that cores that have long items leave the others to the rest.
 _TASKS_A_CORE = 4
@@ -51,15 +50,15 @@ class SparkEngine:
             self._cores = parallelism(self._session)
         return self._cores
 
-    def map(self, items: Items, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
+    def map(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
         """Run a kernel once for each item, in one job."""
-        if isinstance(items, pa.Table) and not items.num_rows:
+        if not items.num_rows:
             return schema.empty_table()
         return self._collected(self._over(items, kernel, schema, step), schema, step)
 
     def by_key(
         self,
-        items: Items,
+        items: pa.Table,
         read: Kernel,
         rows_schema: pa.Schema,
         key: str,
@@ -68,17 +67,14 @@ class SparkEngine:
         step: str,
     ) -> pa.Table:
         """Run a kernel once for each key, in one job with a shuffle."""
-        if isinstance(items, pa.Table) and not items.num_rows:
+        if not items.num_rows:
             return schema.empty_table()
         rows = self._over(items, Packing(read, rows_schema, key), PACKED, step)
         task = OverKeys(kernel, schema, step)
         found = rows.groupBy(KEY).applyInArrow(lambda key, rows: task(key, rows), _spark_schema(schema))
         return self._collected(found, schema, step)
 
-    def _over(self, items: Items, kernel: Kernel, schema: pa.Schema, step: str) -> DataFrame:
-        if not isinstance(items, pa.Table):
-            over = OverRows(kernel, schema, step)
-            return items.mapInArrow(lambda batches: over(batches), _spark_schema(schema))
+    def _over(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> DataFrame:
         # Items go with the function, not as rows: Spark puts rows that come from Arrow into one partition.
         task = OverItems(as_bytes(items), kernel, schema, step)
         tasks = min(items.num_rows, _TASKS_A_CORE * self.cores)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from lakehouse.engine.faults import noted, sent
 
@@ -96,27 +95,6 @@ def as_bytes(rows: pa.Table, options: pa.ipc.IpcWriteOptions | None = None) -> b
 def from_bytes(content: Any) -> pa.Table:
     """Return rows that ``as_bytes`` made bytes of."""
     return pa.ipc.open_stream(content).read_all()
-
-
-@dataclass(frozen=True)
-class OverRows:
-    """A kernel over the rows of a frame that reach a task, which are one item, ``item``, with its ``rows``."""
-
-    kernel: Kernel
-    schema: pa.Schema
-    step: str
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield what the kernel yields of the rows, or its error."""
-        _one_core()
-        context = TaskContext.get()
-        item = {"item": context.partitionId() if context else 0}
-        try:
-            rows = (pa.Table.from_batches([batch]) for batch in batches)
-            for each in self.kernel({**item, "rows": rows}):
-                yield from with_error(each.cast(self.schema)).to_batches()
-        except Exception as error:
-            yield from _failed(noted(error, self.step, item), self.schema).to_batches()
 
 
 @dataclass(frozen=True)

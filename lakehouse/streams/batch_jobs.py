@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.engine import engine_of
-from lakehouse.engine.contract import Engine, Items
+from lakehouse.engine.contract import Engine
 from lakehouse.engine.parts import ENTRIES, sink_of
 from lakehouse.home.identity_copies import copied
 from lakehouse.home.identity_index import Hashes, IdentityIndex, Run
@@ -56,7 +56,6 @@ from lakehouse.streams.file_records import FileRecords
 from lakehouse.streams.message_records import MessageRecords
 from lakehouse.streams.part_counts import AcceptedCounts, RecordCounts
 from lakehouse.streams.requeued_records import requeued_records
-from lakehouse.streams.sources.messages import read_few, read_messages
 from lakehouse.streams.sources.parser import Parser
 
 _PARTS = pa.list_(pa.struct({"path": pa.string(), "rows": pa.int64()}))
@@ -73,21 +72,21 @@ class JudgedBatch:
 
 def judged_batch(records: BatchRecords) -> JudgedBatch:
     """Read a batch and write parts of raw and quarantine, which are not committed yet."""
-    read, items = _records_of(records)
-    jobs = Jobs(records, _reading_of(records, read), items, engine_of(records.tables.spark))
+    engine = engine_of(records.tables.spark)
+    read, items = _records_of(records, engine.cores)
+    jobs = Jobs(records, _reading_of(records, read), items, engine)
     return _judged(jobs.compared() if records.stream.identity else jobs.read(), records)
 
 
-def _records_of(records: BatchRecords) -> tuple[Records, Items]:
+def _records_of(records: BatchRecords, cores: int) -> tuple[Records, pa.Table]:
     """Return a batch's records, and the items of tasks."""
     manifest, stream = records.manifest, records.stream
     if manifest.kind == "requeue":
         return requeued_records(records.tables.layout, stream, records.store, manifest)
     if manifest.kind == "kafka":
-        read = read_few if records.one_by_one else read_messages
-        lines = read(records.tables.spark, manifest.ranges, stream.source)
         parser = Parser.of(stream, (stream.source.fields or None,), keeps_records=bool(stream.identity))
-        return MessageRecords(parser, sum(each.count for each in manifest.ranges)), lines
+        messages = MessageRecords(parser, manifest.ranges)
+        return messages, messages.items(cores)
     files = FileRecords.of(manifest.files, stream)
     return files, files.items
 
@@ -108,7 +107,7 @@ class Jobs:
 
     records: BatchRecords
     reading: Reading
-    items: Items
+    items: pa.Table
     engine: Engine
 
     def read(self) -> list[Output]:
@@ -164,10 +163,8 @@ class Jobs:
         return _in_order([*kept, *again])
 
     def _items(self, numbers: list[int]) -> pa.Table:
-        """Return the items of some numbers; of rows that Spark reads itself they have no more than that."""
+        """Return the items of some numbers."""
         wanted = pa.array(numbers, pa.int64())
-        if not isinstance(self.items, pa.Table):
-            return pa.table({"item": wanted})
         return self.items.take(pc.index_in(wanted, self.items["item"].combine_chunks()))
 
     def _step(self, what: str) -> str:

@@ -80,16 +80,12 @@ class StreamTables:
 
 @dataclass(frozen=True)
 class BatchRecords:
-    """The records of one manifest, and how far the stream had come before them.
-
-    ``one_by_one``: its messages are read without Spark's reader, since one has a time that this cannot hold.
-    """
+    """The records of one manifest, and how far the stream had come before them."""
 
     tables: StreamTables
     manifest: Manifest
     store: ManifestStore
     before: Progress
-    one_by_one: bool = False
 
     @cached_property
     def stream(self) -> Stream:

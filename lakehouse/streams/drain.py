@@ -3,9 +3,8 @@
     tried _TRIES times -> split: two manifests behind it hold its halves, each tried once -> ... -> set aside
 
 Halves are batches like others, so what is not the culprit is taken in on the way, until the file or offset that is
-stands alone. Where the cause is known to be a message whose time Spark's reader cannot hold, a batch is halved at once,
-and one of few messages is read without that reader: nothing is set aside. A batch that is split or set aside stays in
-the ledger, with no rows; what it had appended is removed. Failures of what is around it do not count.
+stands alone. A batch that is split or set aside stays in the ledger, with no rows; what it had appended is removed.
+Failures of what is around it do not count.
 """
 
 from __future__ import annotations
@@ -32,11 +31,10 @@ from lakehouse.spark.session import is_running
 from lakehouse.streams import corrections
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
 from lakehouse.streams.ingest import COUNTS, commit, writer_of
-from lakehouse.streams.sources.kafka import without_secrets
+from lakehouse.streams.sources.kafka import BrokerFailed, without_secrets
 from lakehouse.streams.sources.landed_content import AROUND
 from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT, halves
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.messages import TooMany, is_of_time
 from lakehouse.streams.sources.object_store import unavailable_in
 from lakehouse.streams.topics import why_unread
 
@@ -155,18 +153,16 @@ def _tried(records: BatchRecords, before: Attempts) -> dict[str, Any] | Attempts
     target = records.tables
     name = target.stream.name
     try:
-        return _committed(records)
+        return commit(records)
     except Exception as error:
         failure = _why(records, error)
-        is_last = isinstance(error, TooMany)
         counts = not _is_around(records, error, failure)
     except BaseException:
         end_attempt(target.layout, name, before, None)
         raise
     text = _text_of(failure)[:_LONGEST_ERROR] if counts else None
     after = end_attempt(target.layout, name, before, text)
-    tries = 1 if is_last else _tries(records)
-    if text is None or after.failed < tries or not is_running(target.spark):
+    if text is None or after.failed < _tries(records) or not is_running(target.spark):
         raise failure
     return after
 
@@ -176,27 +172,18 @@ def _text_of(failure: Exception) -> str:
     return error_text(failure).removesuffix("\n".join(["", *getattr(failure, "__notes__", ())]))
 
 
-def _committed(records: BatchRecords) -> dict[str, Any]:
-    try:
-        return commit(records)
-    except Exception as error:
-        if records.manifest.kind != "kafka" or not is_of_time(error):
-            raise
-    return commit(replace(records, one_by_one=True))
-
-
 def _why(records: BatchRecords, error: Exception) -> Exception:
     if records.manifest.kind != "kafka":
         return unavailable_in(error) or error
     target = records.tables
-    return why_unread(error, target.spark, target.stream, records.store, records.before.batch)
+    return why_unread(error, target.stream, records.store, records.before.batch)
 
 
 def _is_around(records: BatchRecords, error: Exception, failure: Exception) -> bool:
     """True if a batch failed for what is around it: a broker, a disk, another writer, a damaged file of the home."""
     if records.manifest.kind == "kafka":
         said = without_secrets(str(error), records.stream.source)
-        if str(failure) != said:
+        if isinstance(error, BrokerFailed) or str(failure) != said:
             return True
     is_lacking = isinstance(error, OSError) and error.errno in AROUND
     is_other = isinstance(failure, LeaseHeld | LeaseLost | ControlUnreachable | StoreUnavailable)

@@ -1,4 +1,4 @@
-"""The messages of a topic, as tasks get them from Spark's reader: a range of one partition's offsets each.
+"""The messages of a topic, as tasks read them from the broker: a range of one partition's offsets each.
 
 Where rows are compared, the bytes of accepted messages are kept beside the parts of raw until they were: a broker may
 no longer have a message that turns out to be a conflict.
@@ -6,35 +6,55 @@ no longer have a message that turns out to be a conflict.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from lakehouse.streams.sources.manifest import OffsetRange
+from lakehouse.streams.sources.messages import read_range
 from lakehouse.streams.sources.parser import Parser
 
 # A message is taken to have so many bytes.
 _MESSAGE_BYTES = 200
+# A task reads at most so many messages.
+_ITEM_MESSAGES = 250_000
+_ITEMS = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("item", "partition", "start", "end")),
+        *((name, pa.string()) for name in ("topic", "topic_id")),
+    ]
+)
 
 
 @dataclass(frozen=True)
 class MessageRecords:
-    """Messages of a batch, as many as ``count``."""
+    """Messages of some ranges."""
 
     parser: Parser
-    count: int
+    ranges: Sequence[OffsetRange]
+
+    def items(self, cores: int) -> pa.Table:
+        """Return the work of tasks: ranges, of which long ones are divided for so many cores."""
+        most = min(_ITEM_MESSAGES, -(-sum(each.count for each in self.ranges) // cores) or 1)
+        parts = [
+            {**asdict(each), "start": start, "end": min(start + most, each.end)}
+            for each in self.ranges
+            for start in range(each.start, each.end, most)
+        ]
+        return pa.Table.from_pylist([{"item": number, **part} for number, part in enumerate(parts)], _ITEMS)
 
     @property
     def bytes(self) -> int:
         """About how many bytes of messages there are."""
-        return self.count * _MESSAGE_BYTES
+        return sum(each.count for each in self.ranges) * _MESSAGE_BYTES
 
     def parsed(self, item: dict[str, Any]) -> Iterator[pa.Table]:
         """Yield the rows of an item's messages, as the parser has them, in order."""
-        for messages in item["rows"]:
-            if messages.num_rows:
-                yield self.parser.parse(messages)
+        wanted = OffsetRange(*(item[name] for name in ("topic", "partition", "start", "end", "topic_id")))
+        for messages in read_range(wanted, self.parser.stream.source):
+            yield self.parser.parse(messages)
 
     def again(self, item: dict[str, Any], path: str, lines: pa.Array) -> Iterator[pa.Table]:
         """Yield nothing: conflicts among messages are those that were kept."""

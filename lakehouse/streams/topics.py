@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
-
 from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.kafka import Broker, BrokerFailed, Held, without_secrets
@@ -86,13 +84,10 @@ class Topics:
         return begin_at(self.stream.name, last, held, begins)
 
 
-def why_unread(
-    error: Exception, spark: SparkSession, stream: Stream, store: ManifestStore, finished: int
-) -> Exception:
+def why_unread(error: Exception, stream: Stream, store: ManifestStore, finished: int) -> Exception:
     """Return why a batch of messages failed: they are gone by now, or what was said, without secrets."""
     try:
-        with Broker(spark, stream.source) as broker:
-            lost = Topics(broker, stream, store, finished).gone()
+        lost = Topics(Broker(stream.source), stream, store, finished).gone()
     except (BrokerFailed, TopicRecreated) as failure:
         return failure
     if lost:

@@ -165,6 +165,10 @@ TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
         ("source.options.auto.offset.reset", "a value", "source.start"),
     ),
     (
+        {"source": _TOPIC | {"options": {"sasl.jaas.config": "x"}}},
+        ("source.options.sasl.jaas.config", "a value", "sasl.username and sasl.password"),
+    ),
+    (
         {"source": _TOPIC | {"options": {"ssl.key.password": "${A-B}"}}},
         ("source.options.ssl.key.password", "begins no ${NAME}", "the name of a variable"),
     ),

@@ -51,9 +51,3 @@ def failing_key(key: int, rows: pa.Table) -> pa.Table:
     if key == 1:
         raise LookupError("no key 1")
     return summed(key, rows)
-
-
-def counted(item: Item) -> Iterator[pa.Table]:
-    """Yield how many rows an item has that Spark reads."""
-    rows = sum(table.num_rows for table in item["rows"])
-    yield pa.table({"n": [item["item"]], "text": [str(rows)]})

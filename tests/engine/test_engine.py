@@ -68,15 +68,6 @@ def no_rows(item: Item) -> Iterator[pa.Table]:
     yield kernels.KEYED.empty_table()
 
 
-def test_partitions_of_rows_that_spark_reads_are_items(engine: Engine, on_spark: SparkSession) -> None:
-    frame = on_spark.range(0, 60, 1, 3)
-
-    found = engine.map(frame, kernels.counted, kernels.NUMBERS, "count rows").to_pylist()
-
-    assert sum(int(each["text"]) for each in found) == 60
-    assert [each["n"] for each in found] == list(range(len(found)))
-
-
 def test_items_without_rows_have_no_keys(engine: Engine) -> None:
     assert keyed(engine, read=no_rows) == kernels.SUMS.empty_table()
 

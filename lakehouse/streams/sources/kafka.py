@@ -1,34 +1,42 @@
-"""Partitions, offsets and messages of a Kafka broker, asked with Kafka's own client in Spark's JVM."""
+"""A Kafka broker's partitions, offsets and messages, by librdkafka, Kafka's client for C."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, TypeVar
-
-from pyspark.sql import SparkSession
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.manifest import Partition
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from confluent_kafka import TopicPartition
+
 T = TypeVar("T")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-# Messages of aborted transactions are never seen.
-_READING = {"isolation.level": "read_committed"}
+# Messages of aborted transactions are never seen. What the client logs by itself goes to no log of ours.
+_CLIENT = {"isolation.level": "read_committed", "log_level": 0}
+# Offsets are those of manifests: one that is gone is an error. No group is joined, but a name is asked for.
+_READING = {
+    **{"group.id": "tidemark", "enable.auto.commit": False, "auto.offset.reset": "error"},
+    "enable.partition.eof": True,
+}
 # Where no broker answers, a quarter of a minute is enough to know.
-_ASKING = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000"}
-_NO_TOPIC = "UnknownTopicOrPartitionException"
+_ANSWERS_S = 15.0
 # Of the topics that a broker has instead, so many are named.
 _NAMED = 10
 
 
 @dataclass(frozen=True)
 class Held:
-    """Offsets of a partition on a broker: from ``first`` up to ``end``, the first that is not committed yet."""
+    """Offsets that a broker has of a partition, from ``first`` up to ``end``, the first that is not committed yet."""
 
     first: int
     end: int
@@ -43,10 +51,6 @@ class VariableMissing(Permanent, RuntimeError):
     """An option takes its value from a variable that the environment lacks."""
 
 
-class NoClient(Permanent, RuntimeError):
-    """A session has no JVM in which Kafka's client could run."""
-
-
 def client_options(source: Source) -> dict[str, str]:
     """Return the options of Kafka's client, with secrets from the environment put in: never to be shown.
 
@@ -54,7 +58,7 @@ def client_options(source: Source) -> dict[str, str]:
         VariableMissing: when a variable that an option names is not set.
     """
     own = {name: _VARIABLE.sub(lambda found: _secret(found[1]), v) for name, v in source.options.items()}
-    return {"bootstrap.servers": ",".join(source.servers), **_READING, **own}
+    return {"bootstrap.servers": ",".join(source.servers), **own}
 
 
 def without_secrets(text: str, source: Source) -> str:
@@ -73,22 +77,17 @@ def _secret(name: str) -> str:
 
 
 class Broker:
-    """Kafka's administrative client for one source; close it, or use it in a ``with``."""
+    """Kafka's administrative client for one source, whose connections end with it."""
 
-    def __init__(self, spark: SparkSession, source: Source) -> None:
-        self._jvm = _jvm_of(spark)
-        self._kafka = self._jvm.org.apache.kafka
+    def __init__(self, source: Source) -> None:
         self._source = source
-        properties = _properties(self._jvm, _ASKING | client_options(source))
-        self._admin = self._asked(lambda: self._kafka.clients.admin.AdminClient.create(properties))
+        # A refusal, such as of a password, is heard of beside the question, which then has no answer in time.
+        self._refusals = list[str]()
+        options = {**_CLIENT, **client_options(source), "error_cb": self._heard}
+        self._admin: Any = self._asked(lambda: _admin().AdminClient(options))
 
-    def __enter__(self) -> Broker:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._admin.close()
+    def _heard(self, error: Any) -> None:
+        self._refusals.append(str(error.str()))
 
     def held(self) -> dict[Partition, Held]:
         """Return what the broker has of every partition of the source's topics, in order.
@@ -97,8 +96,8 @@ class Broker:
             BrokerFailed: when it does not answer, refuses, or lacks a topic.
         """
         topic_ids = dict(self._described())
-        first = self._offsets(topic_ids, self._kafka.clients.admin.OffsetSpec.earliest())
-        end = self._offsets(topic_ids, self._kafka.clients.admin.OffsetSpec.latest())
+        first = self._offsets(topic_ids, _admin().OffsetSpec.earliest())
+        end = self._offsets(topic_ids, _admin().OffsetSpec.latest())
         return {place: Held(first[place], end[place], topic_ids[place]) for place in sorted(topic_ids)}
 
     def begins(self, held: Mapping[Partition, Held]) -> dict[Partition, int]:
@@ -109,124 +108,111 @@ class Broker:
         if start == "latest" or not held:
             return {place: now.end for place, now in held.items()}
         # Kafka counts milliseconds: the first message that is not before the time.
-        spec = self._kafka.clients.admin.OffsetSpec.forTimestamp(-(-int(start) // 1000))
-        found = self._offsets(list(held), spec)
+        found = self._offsets(list(held), _admin().OffsetSpec.for_timestamp(-(-int(start) // 1000)))
         return {place: found[place] if found[place] >= 0 else now.end for place, now in held.items()}
 
-    def _described(self) -> list[tuple[Partition, str]]:
-        topics = self._jvm.java.util.ArrayList()
+    def _described(self) -> Iterator[tuple[Partition, str]]:
+        from confluent_kafka import KafkaError, TopicCollection
+
+        topics = TopicCollection(list(self._source.topics))
+        asked = self._asked(lambda: self._admin.describe_topics(topics, request_timeout=_ANSWERS_S))
+        lacking = {KafkaError.UNKNOWN_TOPIC_OR_PART: self._no_topic}
         for topic in self._source.topics:
-            topics.add(topic)
-        asked = self._asked(lambda: self._admin.describeTopics(topics)).topicNameValues()
-        found = []
-        for topic in self._source.topics:
-            try:
-                told = self._asked(lambda topic=topic: asked.get(topic).get(), f"topic {topic}")  # type: ignore[misc]
-            except BrokerFailed as failure:
-                raise BrokerFailed(self._no_topic(topic)) if _NO_TOPIC in str(failure) else failure from None
-            found += [((topic, part.partition()), told.topicId().toString()) for part in told.partitions()]
-        return found
+            told = self._answer(asked[topic], topic, lacking)
+            for part in told.partitions:
+                yield (topic, part.id), str(told.topic_id)
 
     def _no_topic(self, topic: str) -> str:
         """Return the sentence on a topic that is not there, with those that are."""
-        names = sorted(map(str, self._asked(lambda: self._admin.listTopics().names().get())))
+        known = self._asked(lambda: self._admin.list_topics(timeout=_ANSWERS_S)).topics
+        names = sorted(name for name in known if not name.startswith("__"))
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         has = f"it has {', '.join(names[:_NAMED])}{more}" if names else "it has none that this user may see"
-        servers = ", ".join(self._source.servers)
-        return f"Kafka at {servers} has no topic {topic}; {has}. Make the topic, or mend source.topics"
+        return f"has no topic {topic}; {has}. Make the topic, or mend source.topics"
 
     def _offsets(
         self, places: Sequence[Partition] | Mapping[Partition, str], spec: Any
     ) -> dict[Partition, int]:
-        wanted, named = self._jvm.java.util.HashMap(), {}
-        for place in places:
-            named[place] = self._kafka.common.TopicPartition(*place)
-            wanted.put(named[place], spec)
-        options = self._kafka.clients.admin.ListOffsetsOptions(
-            self._kafka.common.IsolationLevel.READ_COMMITTED
-        )
-        found = self._asked(lambda: self._admin.listOffsets(wanted, options).all().get())
-        return {place: int(found.get(key).offset()) for place, key in named.items()}
+        from confluent_kafka import IsolationLevel, TopicPartition
 
-    def _asked(self, ask: Callable[[], T], what: str = "") -> T:
-        return _asked(self._source, ask, what)
+        if not places:
+            return {}
+        wanted = {TopicPartition(*place): spec for place in places}
+        options = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": _ANSWERS_S}
+        asked = self._asked(lambda: self._admin.list_offsets(wanted, **options))
+        return {
+            (each.topic, each.partition): int(self._answer(answer, each.topic).offset)
+            for each, answer in asked.items()
+        }
 
+    def _answer(
+        self, answer: Future[Any], topic: str, sentences: Mapping[int, Callable[[str], str]] | None = None
+    ) -> Any:
+        from confluent_kafka import KafkaException
 
-class Consumer:
-    """Kafka's reading client for one source, at one partition at a time, without a group; use it in a ``with``."""
+        try:
+            return answer.result(2 * _ANSWERS_S)
+        except KafkaException as error:
+            sentence = (sentences or {}).get(error.args[0].code())
+            told = sentence(topic) if sentence else f"topic {topic}: {self._said(error)}"
+        except TimeoutError:
+            told = f"topic {topic}: no answer within {2 * _ANSWERS_S:.0f} s"
+        raise _failed(self._source, told)
 
-    def __init__(self, spark: SparkSession, source: Source) -> None:
-        self._jvm, self._source = _jvm_of(spark), source
-        kafka = self._jvm.org.apache.kafka
-        bytes_of = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
-        reading = {"key.deserializer": bytes_of, "value.deserializer": bytes_of}
-        # Offsets are those of manifests: one that is gone is an error.
-        reading |= {"enable.auto.commit": "false", "auto.offset.reset": "none"}
-        properties = _properties(self._jvm, _ASKING | client_options(source) | reading)
-        self._client = _asked(source, lambda: kafka.clients.consumer.KafkaConsumer(properties))
-        self._place = kafka.common.TopicPartition
-        self._at: Any = None
+    def _asked(self, ask: Callable[[], T]) -> T:
+        from confluent_kafka import KafkaException
 
-    def __enter__(self) -> Consumer:
-        return self
+        try:
+            return ask()
+        except KafkaException as error:
+            told = self._said(error)
+        # Raised here, so that no traceback shows what the client itself said.
+        raise _failed(self._source, told)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._client.close()
+    def _said(self, error: Exception) -> str:
+        """Return what the client said, and what it heard of before."""
+        self._admin_poll()
+        return ": ".join(dict.fromkeys([*self._refusals[:1], str(error.args[0].str())]))
 
-    def go_to(self, topic: str, partition: int, offset: int) -> None:
-        """Read a partition from an offset on."""
-        self._at = self._place(topic, partition)
-        places = self._jvm.java.util.ArrayList()
-        places.add(self._at)
-        self._client.assign(places)
-        self._client.seek(self._at, offset)
-
-    def position(self) -> int:
-        """Return the offset that is read next; markers of transactions are passed over."""
-        return int(_asked(self._source, lambda: self._client.position(self._at)))
-
-    def poll(self) -> list[Any]:
-        """Return some messages that come next, as the client's records, none where none came within a second.
-
-        Raises:
-            BrokerFailed: when it does not answer, refuses, or no longer has them.
-        """
-        second = self._jvm.java.time.Duration.ofSeconds(1)
-        return list(_asked(self._source, lambda: self._client.poll(second).records(self._at)))
+    def _admin_poll(self) -> None:
+        if hasattr(self, "_admin"):
+            self._admin.poll(0)
 
 
-def _jvm_of(spark: SparkSession) -> Any:
-    if jvm := getattr(spark, "_jvm", None):
-        return jvm
-    raise NoClient(
-        "Kafka's client runs in the JVM of a job's own Spark, which a server of Spark Connect (sc://) does not lend: "
-        'run streams of topics with [spark] master = "local[*]", or on a cluster'
-    )
+@contextmanager
+def consumer_of(source: Source) -> Iterator[Any]:
+    """Let a reading client for one source live as long as the block; it joins no group.
 
+    Raises:
+        BrokerFailed: when the client, or what it reads, is refused.
+    """
+    from confluent_kafka import Consumer, KafkaException
 
-def _properties(jvm: Any, options: Mapping[str, str]) -> Any:
-    found = jvm.java.util.Properties()
-    for name, value in options.items():
-        found.put(name, value)
-    return found
-
-
-def _asked(source: Source, ask: Callable[[], T], what: str = "") -> T:
+    told = ""
     try:
-        return ask()
-    except Exception as error:
-        told = ": ".join(part for part in (what, without_secrets(_cause(error), source)) if part)
-    # Raised here, so that no traceback shows what the client itself said.
-    raise BrokerFailed(f"Kafka at {', '.join(source.servers)}: {told}")
+        client = Consumer({**_CLIENT, **client_options(source), **_READING})
+        try:
+            yield client
+        finally:
+            client.close()
+    except KafkaException as error:
+        told = str(error.args[0].str())
+    if told:
+        raise _failed(source, told)
 
 
-def _cause(error: Exception) -> str:
-    """Return what lies at the bottom of an error of the JVM, in one line."""
-    cause = getattr(error, "java_exception", None)
-    if cause is None:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
-    while cause.getCause() is not None:
-        cause = cause.getCause()
-    return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}".splitlines()[0]
+def place_of(topic: str, partition: int, offset: int) -> TopicPartition:
+    """Return a partition and the offset to be read next, as the client has them."""
+    from confluent_kafka import TopicPartition
+
+    return TopicPartition(topic, partition, offset)
+
+
+def _admin() -> Any:
+    # Its types say less than it has.
+    return import_module("confluent_kafka.admin")
+
+
+def _failed(source: Source, told: str) -> BrokerFailed:
+    join = " " if told.startswith("has no topic") else ": "
+    return BrokerFailed(without_secrets(f"Kafka at {', '.join(source.servers)}{join}{told}", source))

@@ -6,143 +6,97 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
 from lakehouse.declare.stream import Source
-from lakehouse.streams.sources.kafka import BrokerFailed, Consumer, client_options
+from lakehouse.streams.sources.kafka import BrokerFailed, consumer_of, place_of
 from lakehouse.streams.sources.manifest import OffsetRange
 from lakehouse.streams.sources.message_texts import MESSAGE, SCHEME
 from lakehouse.streams.sources.numbered import LINE_SCHEMA
 
 _TOMBSTONE = "tombstone: the message has no value"
-_MESSAGE = "struct<key: binary, timestamp_ms: bigint, headers: array<struct<key: string, value: binary>>>"
-# What is held in memory at once; a batch of more is halved first.
-MOST_MESSAGES, MOST_BYTES = 1_000, 64 * 1024 * 1024
+# What is held in memory at once: so many messages, or fewer that have about so many bytes.
+_MOST_MESSAGES, _MOST_BYTES = 10_000, 64 * 1024 * 1024
+_FIRST_MESSAGES = 64
 _SILENT_S = 60.0
 _LINES = LINE_SCHEMA.append(pa.field("message", MESSAGE))
 
 
-def read_messages(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> DataFrame:
-    """Return the messages of some ranges as numbered lines, with ``message``.
+def read_range(wanted: OffsetRange, source: Source) -> Iterator[pa.Table]:
+    """Yield the messages of a range as numbered lines, with ``message``, in order.
 
-    A range is read whole or the reading fails: messages that a broker has lost are never passed over.
-    """
-    wanted = [each for each in ranges if each.count]
-    if not wanted:
-        return spark.createDataFrame(_LINES.empty_table())
-    messages = spark.read.format("kafka").options(**_options(spark, wanted, source)).load()
-    return messages.select(
-        F.concat(F.lit(SCHEME), "topic", F.lit("/"), F.col("partition").cast("string")).alias("source_file"),
-        F.col("offset").alias("source_line"),
-        F.lit(0).alias("layout"),
-        F.col("value").alias("record"),
-        F.when(F.col("value").isNull(), F.lit(_TOMBSTONE)).alias("fault"),
-        _message().alias("message"),
-    )
-
-
-def _options(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> Mapping[str, str]:
-    def by_topic(offset_of: Callable[[OffsetRange], int]) -> str:
-        found: dict[str, dict[str, int]] = {}
-        for each in ranges:
-            found.setdefault(each.topic, {})[str(each.partition)] = offset_of(each)
-        return json.dumps(found)
-
-    assigned: dict[str, list[int]] = {}
-    for each in ranges:
-        assigned.setdefault(each.topic, []).append(each.partition)
-    return {f"kafka.{name}": value for name, value in client_options(source).items()} | {
-        "assign": json.dumps(assigned),
-        "startingOffsets": by_topic(lambda each: each.start),
-        "endingOffsets": by_topic(lambda each: each.end),
-        "failOnDataLoss": "true",
-        "includeHeaders": "true",
-        # A topic of one partition is read by all cores too.
-        "minPartitions": str(spark.sparkContext.defaultParallelism),
-    }
-
-
-def _message() -> Column:
-    # A message without a time of its own comes with -1.
-    time = F.unix_millis("timestamp")
-    return F.struct(
-        F.col("key"),
-        F.when(time >= 0, time).alias("timestamp_ms"),
-        F.col("headers").cast(_HEADERS).alias("headers"),
-    ).cast(_MESSAGE)
-
-
-_HEADERS = "array<struct<key: string, value: binary>>"
-
-
-class TooMany(RuntimeError):
-    """A batch has messages of times that Spark cannot hold, and more messages than are read one by one."""
-
-
-def is_of_time(error: Exception) -> bool:
-    """True if Spark's reader ended at a message whose milliseconds are beyond 64 bits of microseconds."""
-    return "ArithmeticException: long overflow" in str(error)
-
-
-def read_few(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> DataFrame:
-    """Return what ``read_messages`` does of the same ranges, whatever times their messages have.
-
-    Kafka's client reads them on the driver. Spark's reader makes microseconds of 64 bits of a message's milliseconds
-    before anything else, and ends where they do not fit, whatever columns are asked for. Here the milliseconds stay, so
-    that the declaration says what the message is worth. Cost: a message is a dozen calls of the JVM, half a
-    millisecond.
+    A range is read whole or the reading fails: messages that a broker has lost are never passed over. Memory: some ten
+    thousand messages, or 64 MB and a message.
 
     Raises:
-        TooMany: when they are more than ``MOST_MESSAGES``, or several that hold more than ``MOST_BYTES``.
         BrokerFailed: when the broker gives nothing for a minute, refuses, or no longer has them.
     """
-    if sum(each.count for each in ranges) > MOST_MESSAGES:
-        raise TooMany("too many messages to be read one by one")
-    found: list[dict[str, Any]] = []
-    size = 0
-    with Consumer(spark, source) as consumer:
-        for each in ranges:
-            for line in _lines_of(consumer, each):
-                size += len(line["record"] or b"")
-                found.append(line)
-                if size > MOST_BYTES and len(found) > 1:
-                    raise TooMany("too large messages to be read together")
-    return spark.createDataFrame(pa.Table.from_pylist(found, schema=_LINES))
+    with consumer_of(source) as client:
+        client.assign([place_of(wanted.topic, wanted.partition, wanted.start)])
+        at, most, heard = wanted.start, _FIRST_MESSAGES, time.monotonic()
+        while at < wanted.end:
+            found = client.consume(most, 1.0)
+            if found:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > _SILENT_S:
+                raise BrokerFailed(f"{wanted}: nothing came for {_SILENT_S:.0f} s from offset {at} on")
+            messages = [each for each in found if not _is_end(each)]
+            # The end of a partition has the offset behind its last message, markers of transactions included.
+            at = max((each.offset() + (not each.error()) for each in found), default=at)
+            own = [each for each in messages if each.offset() < wanted.end]
+            if own:
+                yield _lines(wanted, own)
+                size = sum(len(each) for each in own) // len(own) + 1
+                most = max(1, min(_MOST_MESSAGES, _MOST_BYTES // size))
 
 
-def _lines_of(consumer: Consumer, wanted: OffsetRange) -> Iterator[dict[str, Any]]:
-    consumer.go_to(wanted.topic, wanted.partition, wanted.start)
-    heard = time.monotonic()
-    while (at := consumer.position()) < wanted.end:
-        for record in consumer.poll():
-            if record.offset() < wanted.end:
-                yield _line(wanted, record)
-        if consumer.position() > at:
-            heard = time.monotonic()
-        elif time.monotonic() - heard > _SILENT_S:
-            raise BrokerFailed(f"{wanted}: nothing came for {_SILENT_S:.0f} s from offset {at} on")
+def _is_end(message: Any) -> bool:
+    """Return whether the client says that it is at the end of a partition, not a message.
+
+    Raises:
+        KafkaException: where it says that it cannot read on.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+
+    error = message.error()
+    if error is None:
+        return False
+    if error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    return True
 
 
-def _line(wanted: OffsetRange, record: Any) -> dict[str, Any]:
-    value, time_ms = record.value(), record.timestamp()
-    headers = [{"key": each.key(), "value": each.value()} for each in record.headers().toArray()]
-    return {
-        "source_file": f"{SCHEME}{wanted.topic}/{wanted.partition}",
-        "source_line": record.offset(),
-        "layout": 0,
-        "record": value,
-        "fault": _TOMBSTONE if value is None else None,
-        "message": {
-            "key": record.key(),
-            "timestamp_ms": time_ms if time_ms >= 0 else None,
-            # As Spark tells it: a message without headers has none, not an empty list.
-            "headers": headers or None,
-        },
-    }
+def _lines(wanted: OffsetRange, messages: Sequence[Any]) -> pa.Table:
+    count = len(messages)
+    records = pa.array([each.value() for each in messages], pa.binary())
+    beside = [
+        pa.array([each.key() for each in messages], pa.binary()),
+        pa.array([_time_ms(each) for each in messages], pa.int64()),
+        pa.array([_headers(each) for each in messages], MESSAGE.field("headers").type),
+    ]
+    columns = [
+        pa.repeat(f"{SCHEME}{wanted.topic}/{wanted.partition}", count),
+        pa.array([each.offset() for each in messages], pa.int64()),
+        pa.repeat(pa.scalar(0, pa.int32()), count),
+        records,
+        pc.if_else(records.is_null(), pa.scalar(_TOMBSTONE), pa.scalar(None, pa.string())),
+        pa.StructArray.from_arrays(beside, fields=list(MESSAGE)),
+    ]
+    return pa.table(columns, schema=_LINES)
+
+
+def _time_ms(message: Any) -> int | None:
+    # A message without a time of its own comes with -1.
+    kind, time_ms = message.timestamp()
+    return time_ms if kind and time_ms >= 0 else None
+
+
+def _headers(message: Any) -> list[dict[str, Any]] | None:
+    """Return the headers of a message; one without has none, not an empty list."""
+    found = message.headers()
+    return [{"key": key, "value": value} for key, value in found] if found else None

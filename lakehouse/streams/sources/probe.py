@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from lakehouse.declare.stream import Source, Stream
 from lakehouse.home.layout import Home
@@ -20,13 +17,13 @@ from lakehouse.streams.sources.manifest import Manifest, manifest_file
 Probe = Callable[[], Hashable]
 
 
-def probe_of(spark: SparkSession, source: Source, manifests: Path) -> Probe:
+def probe_of(source: Source, manifests: Path) -> Probe:
     """Return a function that looks at a source; it may raise what reading the source raises.
 
     ``manifests``: the folder of the stream's manifests. Cost of a look: of files, their listing, of those of a store
     what ``listing.py`` says; of topics, three questions to a broker over a connection that stays open.
     """
-    return _WatchedTopics(spark, source) if source.kind == "kafka" else lambda: _settled(source, manifests)
+    return _WatchedTopics(source) if source.kind == "kafka" else lambda: _settled(source, manifests)
 
 
 def _settled(source: Source, manifests: Path) -> Hashable:
@@ -39,19 +36,17 @@ def _settled(source: Source, manifests: Path) -> Hashable:
 
 
 class _WatchedTopics:
-    def __init__(self, spark: SparkSession, source: Source) -> None:
-        self._spark, self._source = spark, source
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._broker: Broker | None = None
 
     def __call__(self) -> Hashable:
-        self._broker = self._broker or Broker(self._spark, self._source)
-        try:
-            return tuple(self._broker.held().items())
-        except Exception:
-            broken, self._broker = self._broker, None
-            with suppress(Exception):
-                broken.__exit__(None, None, None)
-            raise
+        broker, self._broker = self._broker, None
+        broker = broker or Broker(self._source)
+        held = tuple(broker.held().items())
+        # A client that has failed is not used again.
+        self._broker = broker
+        return held
 
 
 def arrived_us(layout: Home, stream: Stream, batch: int) -> int | None:
