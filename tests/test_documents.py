@@ -123,3 +123,11 @@ def test_the_site_shows_links_out_of_its_folder_as_text() -> None:
     shown = without_outside_links(page, "sources.md")
 
     assert shown == "See a test, [0001](decisions/0001.md) and ![a picture](../x.svg)."
+
+
+def test_each_line_of_who_may_do_what_names_its_tests() -> None:
+    lines = _text(ROOT / "docs" / "security.md").partition("| who |")[2].partition("\n\n")[0].splitlines()[3:]
+    named = [re.findall(r"\]\(\.\./(tests/[\w/]+\.py)\)", line.rpartition(" | ")[2]) for line in lines]
+
+    assert len(named) > 8 and all(named)
+    assert all((ROOT / path).is_file() for paths in named for path in paths)

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lakehouse.home.identity_index import Run
+from lakehouse.home.ownership import is_own_folder
 from lakehouse.home.store_path import StorePath
 
 
@@ -42,10 +43,13 @@ def fetched(runs: Sequence[Run]) -> list[Run]:
     if not runs:
         return []
     address = hashlib.sha256(str(runs[0].path.parent).encode()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"tidemark-identities-{os.getuid()}" / address
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.parent.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder.parent} belongs to another user; remove it")
+    root = Path(tempfile.gettempdir()) / f"tidemark-identities-{os.geteuid()}"
+    folder = root / address
+    # Whoever knows the name may have made it before.
+    for each in (root, folder):
+        each.mkdir(mode=0o700, exist_ok=True)
+        if not is_own_folder(each):
+            raise PermissionError(f"{each} is a link, or others can write to it: remove it")
     for run in runs:
         if not (folder / run.path.name).exists():
             draft = folder / f".{run.path.name}.{os.getpid()}"

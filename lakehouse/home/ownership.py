@@ -37,6 +37,13 @@ def is_private(home: Path) -> bool:
     return not home.stat().st_mode & _OTHERS
 
 
+def is_own_folder(folder: Path) -> bool:
+    """True if a folder is this user's, no link, and nobody else can write to it."""
+    known = folder.lstat()
+    is_closed = not known.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(known.st_mode) and known.st_uid == os.geteuid() and is_closed
+
+
 def kept_secret(path: Path) -> str:
     """Return the random secret of a file that its owner alone reads, which is made where there is none."""
     if not path.exists():

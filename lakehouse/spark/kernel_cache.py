@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 import tempfile
 import time
 from contextlib import suppress
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from numba.core.caching import _CacheLocator
+
+from lakehouse.home.ownership import is_own_folder
 
 KEPT_DAYS = 30
 _ARCHIVE = re.compile(r".*/(tidemark-[0-9a-f]{16})\.zip/(.*)\.py")
@@ -79,17 +80,6 @@ def _root() -> Path:
     root = Path(cache_home, "tidemark", "kernels")
     with suppress(OSError):
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if _is_own(root):
+        if is_own_folder(root) and os.access(root, os.W_OK):
             return root
     return Path(tempfile.mkdtemp(prefix="tidemark-kernels-"))
-
-
-def _is_own(folder: Path) -> bool:
-    """True if a folder is this user's, no link, and nobody else can write to it."""
-    known = folder.lstat()
-    return (
-        stat.S_ISDIR(known.st_mode)
-        and known.st_uid == os.geteuid()
-        and not known.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        and os.access(folder, os.W_OK)
-    )

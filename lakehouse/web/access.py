@@ -17,12 +17,12 @@ import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
+from weakref import WeakValueDictionary
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Asgi
 
@@ -31,15 +31,17 @@ from lakehouse.home.layout import Home
 from lakehouse.web.audit import Audit
 from lakehouse.web.binding import LOOPBACK
 from lakehouse.web.problems import Problem, response_of
-from lakehouse.web.tokens import LOCAL, Scope, Token, read_tokens, token_of
+from lakehouse.web.tokens import BEGINS, LOCAL, Scope, Token, read_tokens, token_of
 
 log = logging.getLogger(__name__)
 # A chart asks for some dozen.
 MOST_PARAMETERS = 500
 # What proxies add to a request that came from elsewhere.
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
-# Without a token nobody learns anything; these hold no data.
-_OPEN_PATHS = ("/healthz",)
+# Answered without a token: that a server is there.
+_HEALTH = "/healthz"
+# So many requests of one address are looked at together until they have shown a token; those of others do not wait.
+_AT_ONCE = 4
 # Where the address may carry the server's own token.
 _ENTRANCES = ("/", "/page/")
 _SECURITY = {
@@ -60,6 +62,7 @@ class Access:
     def __init__(self, app: ASGIApp, layout: Home, own_token: str) -> None:
         self._app, self._own_token, self._layout = app, own_token.encode(), layout
         self._audit = Audit(layout)
+        self._doors = WeakValueDictionary[str, asyncio.Semaphore]()
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -80,23 +83,40 @@ class Access:
         try:
             _check_address(scope)
             brought = _taken_from_address(scope)
-            scope["token"] = await self._token(scope, brought)
-            answering = self._app if brought is None else _kept_as_cookie(scope, brought)
+            async with self._door(scope):
+                # Whoever came meanwhile from another address is next.
+                await asyncio.sleep(0)
+                scope["token"] = await self._token(scope, brought)
+            # Nothing behind here needs one, and the application would parse it.
+            scope["headers"] = [each for each in scope["headers"] if each[0] != b"cookie"]
+            answering: ASGIApp = self._app
+            if scope["path"] == _HEALTH:
+                answering = JSONResponse({"ok": True})
+            elif brought is not None:
+                answering = _kept_as_cookie(scope, brought)
             await answering(scope, receive, secured)
         except Problem as problem:
             await response_of(problem)(scope, receive, secured)
         finally:
             self._audit.note(scope, status, time.monotonic() - began)
 
+    def _door(self, scope: Asgi) -> asyncio.Semaphore:
+        """Return what the requests of an address pass one after the other; nobody keeps it once all have."""
+        address = (scope.get("client") or ("",))[0]
+        return self._doors.setdefault(address, asyncio.Semaphore(_AT_ONCE))
+
     async def _token(self, scope: Asgi, brought: str | None) -> Token | None:
         headers = Headers(scope=scope)
-        if scope["path"] in _OPEN_PATHS:
+        if scope["path"] == _HEALTH:
             return None
-        tokens = await self._tokens()
         given = _given(scope, headers) if brought is None else brought
         is_own = bool(self._own_token) and hmac.compare_digest(self._own_token, given.encode())
-        if is_own or (self._own_token and not tokens):
-            _require_local(headers)
+        foreign = _foreign(headers) if self._own_token else None
+        # The store is asked where its answer matters only: whoever has no token costs little.
+        is_asked = not is_own and (given.startswith(BEGINS) or foreign)
+        tokens = await self._tokens() if is_asked else []
+        if foreign and not tokens:
+            raise foreign
         # Only the server's own token may be part of an address, which others may read.
         token = LOCAL if is_own else token_of(tokens, given) if brought is None else None
         if token is None:
@@ -159,21 +179,18 @@ def _cookie_of(scope: Asgi) -> str:
     return f"tidemark-{(scope.get('server') or ('', 0))[1]}"
 
 
-def _require_local(headers: Headers) -> None:
-    """Refuse what did not come from this machine, where there are no tokens.
-
-    Raises:
-        Problem: with what to do.
-    """
+def _foreign(headers: Headers) -> Problem | None:
+    """Return the refusal of a request that did not come from this machine, where there are no tokens."""
     if re.sub(r":\d*$", "", headers.get("host", "")) not in LOOPBACK:
-        raise Problem(421, "Wrong host", "without tokens only localhost and 127.0.0.1 are answered")
+        return Problem(421, "Wrong host", "without tokens only localhost and 127.0.0.1 are answered")
     if passed_on := [name for name in _FORWARDED if name in headers]:
-        raise Problem(
+        return Problem(
             403,
             "No token",
             f"a proxy passed this request on ({passed_on[0]}), and the home has no tokens: "
             "make one with `tidemark token add NAME`, and have the proxy or its clients send it",
         )
+    return None
 
 
 def _is_of_another_site(method: str, headers: Headers) -> bool:
@@ -183,7 +200,11 @@ def _is_of_another_site(method: str, headers: Headers) -> bool:
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site in ("cross-site", "same-site"):
-        return method != "GET" or headers.get("sec-fetch-mode") != "navigate"
+        # A frame navigates, too, as often as its page likes.
+        is_followed = (
+            headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        )
+        return method != "GET" or not is_followed
     # To an address without TLS that is not this machine browsers say the origin only.
     return site is None and origin is not None and origin.partition("://")[2] != headers.get("host", "")
 
@@ -204,11 +225,9 @@ def _given(scope: Asgi, headers: Headers) -> str:
 
 
 def _cookie(header: str, name: str) -> str:
-    try:
-        found = SimpleCookie(header).get(name)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""
+    """Return a cookie, empty without one; the standard library's parser takes a minute for one of backslashes."""
+    pairs = (one.strip().partition("=") for one in header.split(";"))
+    return next((value for key, _, value in pairs if key == name), "")
 
 
 def token(request: Request, scope: Scope = Scope.READ) -> Token:

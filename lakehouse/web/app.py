@@ -10,9 +10,8 @@ from functools import cache
 from importlib.metadata import version
 
 import uvicorn
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Asgi
@@ -85,7 +84,6 @@ def _addresses() -> tuple[BaseRoute, ...]:
     for module in (home_tables, changes, events, page):
         router.include_router(module.router)
     router.include_router(prometheus.router, prefix="/prometheus/api/v1")
-    router.add_api_route("/healthz", _healthy, include_in_schema=False)
     return tuple(router.routes)
 
 
@@ -108,10 +106,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
         app.state.work.close()
         app.state.versions.close()
-
-
-async def _healthy(request: Request) -> Response:
-    return JSONResponse({"ok": True})
 
 
 class _Guard:

@@ -90,6 +90,12 @@ class BoundedConnection(H11Protocol):
         else:
             self._stop_waiting()
 
+    def on_response_complete(self) -> None:
+        """Take the next request; whoever sent it before this answer is sent away: many at once cost others time."""
+        if self.conn.their_state is h11.DONE and self.conn.trailing_data[0].strip():
+            self.transport.close()
+        super().on_response_complete()
+
     def pause_writing(self) -> None:
         """Wait for the client to read what was sent."""
         super().pause_writing()

@@ -74,7 +74,8 @@ def _report(site: Path, name: str) -> bytes:
     try:
         if Path(name).suffix in _REPORT_TYPES and _is_below(path, site):
             return path.read_bytes()
-    except (FileNotFoundError, IsADirectoryError):
+    except OSError:
+        # It is gone, or no name of a file.
         pass
     raise Problem(
         404, "Not found", "the reports have no such page; old ones are removed, a check makes new ones"

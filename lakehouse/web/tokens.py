@@ -27,6 +27,8 @@ _ALL = (
 )
 _ADD = "INSERT INTO tidemark_tokens VALUES (:home, :name, :hash, :scopes, :streams, :created_at) ON CONFLICT DO NOTHING"
 _REVOKE = "DELETE FROM tidemark_tokens WHERE home = :home AND name = :name"
+# So each token begins; whatever does not is none.
+BEGINS = "tm_"
 # The variable of the environment that gives the server its own token, which is else another one at each start.
 OWN_TOKEN = "TIDEMARK_WEB_TOKEN"
 
@@ -108,7 +110,7 @@ def add_token(layout: Home, name: str, scopes: Sequence[Scope], streams: Sequenc
     if streams is not None and {Scope.SQL, Scope.FILE} & set(scopes):
         raise TokenError("scopes sql and file show every stream: they do not go with --stream")
     move_in(layout.root)
-    token = f"tm_{secrets.token_urlsafe(32)}"
+    token = f"{BEGINS}{secrets.token_urlsafe(32)}"
     added = store_of(layout.root).change(
         _ADD,
         name=name,

@@ -42,6 +42,25 @@ def test_a_worker_finds_in_copies_what_the_driver_finds_in_the_index(index: Iden
     assert find_in(fetched(copies), wanted, 10, 11)[0].tolist() == []
 
 
+def test_a_worker_fetches_into_no_folder_that_others_may_have_made(
+    index: IdentityIndex, tmp_path: Path
+) -> None:
+    copies = copied(index.runs(), StorePath(ROOT) / "identities" / "private")
+    [run, *_] = fetched(copies)
+    folders = run.path.parent, run.path.parent.parent
+    assert [folder.stat().st_mode & 0o777 for folder in folders] == [0o700, 0o700]
+
+    for folder in folders:
+        folder.chmod(0o777)
+        with pytest.raises(PermissionError, match="others can write to it: remove it"):
+            fetched(copies)
+        folder.chmod(0o700)
+    folders[1].rename(tmp_path / "elsewhere")
+    folders[1].symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PermissionError, match="is a link"):
+        fetched(copies)
+
+
 def test_copies_and_fetched_files_of_runs_that_were_merged_are_deleted(
     index: IdentityIndex, tmp_path: Path
 ) -> None:

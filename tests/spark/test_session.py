@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -29,6 +30,12 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     yield request.param
     process.kill()
     process.wait()
+
+
+def _umask(process: int | str = "self") -> str:
+    """Return the bits that what a process makes does not have."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return next(line.split()[1] for line in status.splitlines() if line.startswith("Umask:"))
 
 
 def in_place_of_another() -> Exception:
@@ -66,6 +73,23 @@ def test_a_task_does_not_read_the_archives_of_spark_again(spark: SparkSession) -
     rows = spark.range(1).mapInArrow(path_of_worker, "archives array<string>, frozen boolean").collect()
 
     assert {(tuple(row.archives), row.frozen) for row in rows} == {((), True)}
+
+
+def test_what_spark_makes_is_its_users_alone_whatever_umask_this_process_has(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    jvm: Any = context._jvm
+    gateway: Any = context._gateway
+    blocks = jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager().localDirs()
+    folders = [Path(each.toString()) for each in blocks] + [Path(context._temp_dir)]
+
+    def of_worker(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"umask": [_umask()]})
+
+    umasks = {row.umask for row in spark.range(1).mapInArrow(of_worker, "umask string").collect()}
+
+    assert [folder.stat().st_mode & 0o777 for folder in folders] == [0o700] * len(folders)
+    # Of the daemon that workers are forked from, too.
+    assert umasks == {"0077"} and _umask(gateway.proc.pid) == "0077"
 
 
 @pytest.mark.parametrize(("ui", "option"), [(False, "false"), (True, "true")])

@@ -271,21 +271,22 @@ def test_without_tokens_only_names_of_the_loopback_are_answered(tokenless: Home)
 def test_a_page_of_another_site_has_the_server_do_no_work(tokenless: Home) -> None:
     other = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
     port = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}
-    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    frame = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}
+    link = frame | {"Sec-Fetch-Dest": "document"}
     page = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Origin": "http://127.0.0.1"}
     origins = ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"})
 
     with client_of(tokenless) as client:
         asked = [
             client.get("/latest/streams.json", headers=given).status_code
-            for given in (other, port, link, page)
+            for given in (other, port, frame, link, page)
         ]
         sent = [
             client.post("/prometheus/api/v1/query", data={"query": "1"}, headers=given).status_code
             for given in (link, port, *origins, page)
         ]
 
-    assert (asked, sent) == ([403, 403, 200, 200], [403] * 5 + [200])
+    assert (asked, sent) == ([403, 403, 403, 200, 200], [403] * 5 + [200])
 
 
 def test_a_form_of_another_site_runs_no_statement_under_the_password_that_a_browser_adds(

@@ -93,6 +93,21 @@ def test_idle_connections_lock_nobody_out(small: str) -> None:
     assert answers == [200] * 5
 
 
+def test_of_requests_that_come_before_their_answers_the_first_is_answered(small: str) -> None:
+    with _connected(small) as client:
+        client.sendall(_request("/healthz") * 50)
+        answered = b""
+        while piece := _first_bytes(client):
+            answered += piece
+
+    assert answered.count(b"HTTP/1.1 200") == 1
+
+
+def test_requests_of_one_connection_are_answered_one_after_the_other(small: str) -> None:
+    with httpx.Client() as client:
+        assert [client.get(f"{small}/healthz").status_code for _ in range(5)] == [200] * 5
+
+
 def test_one_address_has_half_of_the_connections_however_busy_they_are(small: str) -> None:
     with ExitStack() as busy:
         listening = [busy.enter_context(_connected(small)) for _ in range(15)]

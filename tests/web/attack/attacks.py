@@ -245,6 +245,8 @@ _PLACES = (
         "/page/app.js",
         "/reports/",
         "/reports/../control.sqlite",
+        "/reports/index.html/x.html",
+        "/reports/" + "a" * 300 + ".html",
         "/events2",
     ),
     *("/openapi.json", "/healthz", "/status.json", "/latest/tidemark.duckdb", "/latest/attach.sql"),

@@ -1,4 +1,9 @@
-"""A server under hostile clients, which hold and waste connections, beside honest ones, which are timed."""
+"""A server under hostile clients, which hold and waste connections, beside honest ones, which are timed.
+
+    python -m tests.web.attack.soak PORT CLIENTS    hostile clients until a line comes in; prints how often they came
+
+These are a process of their own, so that the times of honest ones are the server's and not theirs.
+"""
 
 from __future__ import annotations
 
@@ -68,19 +73,33 @@ def soaked(home: Path, path: str, hostile: int, honest: int, seconds: float) -> 
 async def _soaked(
     process: psutil.Process, port: int, path: str, hostile: int, honest: int, seconds: float
 ) -> Soaked:
-    tries = [0]
     quiet, _ = await _honest(port, path, honest, seconds / 2)
     before = process.num_fds(), process.memory_info().rss / 1e6
-    attackers = [asyncio.create_task(_hostile(port, seed, tries)) for seed in range(hostile)]
-    await asyncio.sleep(min(1.0, seconds / 4))
-    taken, failed = await _honest(port, path, honest, seconds)
-    for attacker in attackers:
-        attacker.cancel()
-    await asyncio.gather(*attackers, return_exceptions=True)
+    words = [sys.executable, "-m", __name__, str(port), str(hostile)]
+    piped = subprocess.PIPE
+    with subprocess.Popen(words, cwd=ROOT, stdin=piped, stdout=piped, stderr=subprocess.DEVNULL) as attackers:
+        assert attackers.stdout is not None
+        attackers.stdout.readline()
+        await asyncio.sleep(min(1.0, seconds / 4))
+        taken, failed = await _honest(port, path, honest, seconds)
+        tries = int(attackers.communicate(b"\n")[0])
     await asyncio.sleep(2.0)
     after = process.num_fds(), process.memory_info().rss / 1e6
     held, memory = zip(before, after, strict=True)
-    return Soaked(_p95(quiet), _p95(taken), len(taken), failed, tries[0], held, memory)
+    return Soaked(_p95(quiet), _p95(taken), len(taken), failed, tries, held, memory)
+
+
+async def _attacked(port: int, clients: int) -> int:
+    # They would be on other machines, and take no time of this one.
+    os.nice(10)
+    tries = [0]
+    attackers = [asyncio.create_task(_hostile(port, seed, tries)) for seed in range(clients)]
+    print("begun", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    for attacker in attackers:
+        attacker.cancel()
+    await asyncio.gather(*attackers, return_exceptions=True)
+    return tries[0]
 
 
 def _p95(taken: list[float]) -> float:
@@ -144,3 +163,7 @@ async def _hostile(port: int, seed: int, tries: list[int]) -> None:
             finally:
                 writer.transport.abort()
         await asyncio.sleep(dice.uniform(0.1, 1.0))
+
+
+if __name__ == "__main__":
+    print(asyncio.run(_attacked(int(sys.argv[1]), int(sys.argv[2]))))
