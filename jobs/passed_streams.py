@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jobs.snapshots import snapshot_of
 from lakehouse.declare.settings import Settings
+from lakehouse.home.damaged import DamagedFile
+from lakehouse.home.integrity import damage_in
+from lakehouse.home.lease import LeaseHeld
 from lakehouse.home.outcomes import last_outcome
 
 if TYPE_CHECKING:
@@ -13,11 +17,14 @@ if TYPE_CHECKING:
     from lakehouse.serving.file.withheld import Withheld
 
 
-def snapshots_to_publish(settings: Settings, unchecked: bool) -> tuple[list[StreamSnapshot], list[Withheld]]:
+def snapshots_to_publish(
+    settings: Settings, unchecked: bool, faults: Mapping[str, Exception]
+) -> tuple[list[StreamSnapshot], list[Withheld]]:
     """Return a snapshot of each stream to publish, and the streams that are withheld, with the reason.
 
-    Withheld is a stream whose last check failed, whose rollups are of another declaration, or, without ``unchecked``,
-    that holds batches which no check has passed. The fault of one stream is no other's.
+    Withheld is a stream whose last check failed, whose rollups are of another declaration or have one of the
+    ``faults``, or, without ``unchecked``, that holds batches which no check has passed. The fault of one stream is no
+    other's.
     """
     from lakehouse.serving.file.withheld import Withheld
     from lakehouse.streams.rollup import HistoryErased, RollupOutdated
@@ -25,8 +32,10 @@ def snapshots_to_publish(settings: Settings, unchecked: bool) -> tuple[list[Stre
     snapshots, withheld = [], []
     for stream in settings.streams.values():
         try:
-            one = snapshot_of(settings, stream)
-            because = _unpassed(settings, one, unchecked)
+            because = _unreadable(settings, faults.get(stream.name))
+            if because is None:
+                one = snapshot_of(settings, stream)
+                because = _unpassed(settings, one, unchecked)
         except (RollupOutdated, HistoryErased) as refused:
             because = str(refused)
         if because is None:
@@ -34,6 +43,21 @@ def snapshots_to_publish(settings: Settings, unchecked: bool) -> tuple[list[Stre
         else:
             withheld.append(Withheld(stream.name, because, readers_of(settings, stream.name)))
     return snapshots, withheld
+
+
+def damaged_streams(settings: Settings) -> dict[str, Exception]:
+    """Return the streams of which a published table has a file that is not as it was written."""
+    layout = settings.layout
+    kinds = (layout.rollup, layout.ledger, layout.quarantine, layout.corrections, layout.unchecked)
+    found = {name: next(damage_in(kind(name) for kind in kinds), None) for name in settings.streams}
+    return {name: DamagedFile(text) for name, text in found.items() if text}
+
+
+def _unreadable(settings: Settings, fault: Exception | None) -> str | None:
+    """Return why the tables of a stream cannot be read, for readers who know no paths; None if they can."""
+    if isinstance(fault, LeaseHeld):
+        return "another process writes its rollups, which were therefore not read"
+    return None if fault is None else str(fault).replace(f"{settings.layout.tables}/", "")
 
 
 def readers_of(settings: Settings, stream: str) -> tuple[str, ...]:

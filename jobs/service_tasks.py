@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from jobs import build_rollups, ingest, maintain, maintain_queries, merge_raw, publish, run_queries
 from jobs.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.declare.settings import Settings
+from lakehouse.home.lease import LeaseHeld
 from lakehouse.home.newest_commits import NO_TABLE, Commits
 from lakehouse.home.outcomes import has_run_since
 from lakehouse.home.rollup_table import read_marker
@@ -120,17 +121,15 @@ class ServiceTasks:
             yield
 
     def _publish_all(self) -> dict[str, Any]:
-        from lakehouse.serving.file.gate import TotalsDiffer
-
-        try:
-            figures = publish.run(self.settings, self.spark, unchecked=True)
-        except TotalsDiffer as differing:
-            # A task that fails is tried later and later, and the other streams would wait as long.
-            log.error("%s", differing)
-            figures = differing.figures
+        figures, fault = publish.publish_streams(self.settings, unchecked=True)
         rollups = {n: self.settings.layout.rollup(n) for n in self.streams if n not in figures["withheld"]}
         through = {name: read_marker(rollup).batch for name, rollup in rollups.items()}
         self._note_freshness(through, time.time())
+        if isinstance(fault, LeaseHeld):
+            raise fault
+        if fault:
+            # A task that fails is tried later and later, and the other streams would wait as long.
+            log.error("%s", fault)
         return figures
 
     def _note_freshness(self, through: dict[str, int], now_s: float) -> None:

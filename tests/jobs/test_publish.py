@@ -8,6 +8,8 @@ import pytest
 
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.declare.settings import Settings
+from lakehouse.home.damaged import DamagedFile
+from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AGGREGATES, Answer
 from lakehouse.serving.file import build
@@ -120,13 +122,74 @@ def test_a_stream_whose_totals_differ_fails_the_publish_and_the_others_are_publi
         return f"FROM ({nodes}) WHERE level > 1" if stream.name == "other" else nodes
 
     monkeypatch.setattr(build, "folded_nodes", without_some)
-    with pytest.raises(TotalsDiffer, match=r"other level 1 .*`tidemark rebuild other`") as found:
-        settled(settings, spark)
+    ingest.run(settings, spark, "readings")
+    build_rollups.run(settings, spark, "readings")
+    with pytest.raises(TotalsDiffer, match=r"other level 1 .*`tidemark rebuild other`"):
+        publish.run(settings, spark, unchecked=True)
+    figures, fault = publish.publish_streams(settings, unchecked=True)
     monkeypatch.undo()
 
-    figures = found.value.figures
-    assert figures["is_new"] and list(figures["withheld"]) == ["other"]
+    assert isinstance(fault, TotalsDiffer)
+    assert list(figures["withheld"]) == ["other"]
     assert [one["stream"] for one in status(settings.layout)["withheld"]] == ["other"]
     assert ask(settings.home, "readings", "*", "count", T0 * 10**6, (T0 + 400) * 10**6)[0].value == 400
     assert publish.run(settings, spark, unchecked=True)["withheld"] == {}
     assert ask(settings.home, "other", "*", "count", T0 * 10**6, (T0 + 400) * 10**6)[0].value == 400
+
+
+def two_streams(
+    spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+) -> tuple[Settings, Callable[[str], Any]]:
+    """Make a home of two streams of the same files, published with some rows; return what counts their rows."""
+    settings = lakehouse_of(declared() + declared().replace('home = "var"', "").replace("readings", "other"))
+
+    def take_in(name: str, seconds: range) -> None:
+        land(settings, name, [reading(second) for second in seconds])
+        for stream in ("readings", "other"):
+            ingest.run(settings, spark, stream)
+            build_rollups.run(settings, spark, stream)
+
+    take_in("a.ndjson", range(100))
+    publish.run(settings, spark, unchecked=True)
+    take_in("b.ndjson", range(100, 400))
+    span = (T0 * 10**6, (T0 + 400) * 10**6)
+    return settings, lambda stream: ask(settings.home, stream, "*", "count", *span)[0].value
+
+
+def test_a_rollup_that_another_process_writes_holds_no_other_stream_up(
+    spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+) -> None:
+    settings, rows = two_streams(spark, lakehouse_of)
+
+    with lease(settings.layout.rollup("other")), pytest.raises(LeaseHeld, match="writes this table now"):
+        publish.run(settings, spark, unchecked=True)
+
+    assert (rows("readings"), rows("other")) == (400, 100)
+    [one] = status(settings.layout)["withheld"]
+    assert one["stream"] == "other" and "another process writes" in one["because"]
+    assert publish.run(settings, spark, unchecked=True)["withheld"] == {}
+    assert rows("other") == 400
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_damaged_rollup_holds_no_other_stream_up(
+    spark: SparkSession, lakehouse_of: Callable[[str], Settings], anew: bool, is_log: bool
+) -> None:
+    settings, rows = two_streams(spark, lakehouse_of)
+    table = settings.layout.rollup("other")
+    newest = max(
+        (table / "_delta_log").glob("*.json") if is_log else table.rglob("*.parquet"),
+        key=lambda path: path.stat().st_mtime_ns,
+    )
+    content = newest.read_bytes()
+    newest.write_bytes(content[: len(content) // 2])
+
+    with pytest.raises(DamagedFile, match=f"{newest.name}.* damaged"):
+        publish.run(settings, spark, unchecked=True, anew=anew)
+
+    assert (rows("readings"), rows("other")) == (400, 100)
+    assert newest.name in status(settings.layout)["withheld"][0]["because"]
+    newest.write_bytes(content)
+    assert publish.run(settings, spark, unchecked=True)["withheld"] == {}
+    assert rows("other") == 400

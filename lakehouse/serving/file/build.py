@@ -29,7 +29,7 @@ from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.file.snapshot import ROWS, PublishedMeasure, StreamSnapshot, fingerprint
 from lakehouse.serving.file.unchecked import in_ladder
 from lakehouse.serving.file.versions import draft_path
-from lakehouse.serving.file.withheld import Withheld, keep, kept_from, write_withheld
+from lakehouse.serving.file.withheld import Withheld, keep, kept_in, write_withheld
 from lakehouse.serving.literals import literal, parquet, row, text
 from lakehouse.serving.table_reader import connected
 from sql import statement
@@ -78,7 +78,7 @@ def write_tables(
     is_large = folder is not None and any(stream.changed is None for stream in streams)
     draft = draft_path(folder / "segments", f"{version:08d}") if folder and is_large else None
     open_fresh(connection, draft)
-    kept = kept_from(previous, withheld)
+    kept = kept_in(connection, previous, withheld)
     # Without a stream that shares its nodes, no segment of nodes is shared.
     of_nodes = previous if kept or any(stream.changed for stream in streams) else None
     for one in _numbered(sorted(streams, key=lambda one: one.name), of_nodes):
@@ -102,7 +102,7 @@ def write_tables(
         write_queries(connection, store, queries)
         for created in views(stored.segments, stored.has_own):
             connection.execute(created)
-        write_withheld(connection, withheld, previous)
+        write_withheld(connection, withheld, previous, kept)
         _write_publication(connection, version, fingerprint(streams, queries, withheld), previous)
     return stored, store
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from typing import Any
 
 import duckdb
 
@@ -37,13 +36,10 @@ class PublishRefused(Permanent, RuntimeError):
 
 
 class TotalsDiffer(PublishRefused):
-    """Streams whose totals in a new file differ from those of their rollups; ``problems`` has one for each.
+    """Streams whose totals in a new file differ from those of their rollups; ``problems`` has one for each."""
 
-    ``figures``: of the version that was published with their last published states instead, if any.
-    """
-
-    def __init__(self, problems: Mapping[str, str], figures: Mapping[str, Any] | None = None) -> None:
-        self.problems, self.figures = dict(problems), dict(figures or {})
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        self.problems = dict(problems)
         super().__init__(
             "\n".join(
                 f"totals differ, {problem}; the last published state of {stream} stays, "

@@ -6,11 +6,10 @@ Nodes and rows of a withheld stream are shared like those of a stream without ch
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakehouse.serving.file.gate import PublishRefused
 from lakehouse.serving.file.previous import Previous
 from lakehouse.serving.literals import literal, row, text
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _DESCRIBING = ("streams", "measures", "levels", "ladder", "quarantine")
+_LOST = "; another Tidemark published its last state, in a form that cannot be taken over"
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,14 @@ def kept_from(previous: Previous | None, withheld: Sequence[Withheld]) -> list[s
     return sorted(one.stream for one in withheld if one.stream in known)
 
 
+def kept_in(
+    connection: duckdb.DuckDBPyConnection, previous: Previous | None, withheld: Sequence[Withheld]
+) -> list[str]:
+    """Return as ``kept_from``; none if the version before is of another form, so that nothing of it can be copied."""
+    kept = kept_from(previous, withheld)
+    return [] if kept and _is_other_form(connection) else kept
+
+
 def without_others(previous: Previous, withheld: Sequence[Withheld]) -> Previous:
     """Return a version before of which only the withheld streams may be shared."""
     ledgers = {f"ledger_{stream}" for stream in kept_from(previous, withheld)}
@@ -43,13 +51,7 @@ def without_others(previous: Previous, withheld: Sequence[Withheld]) -> Previous
 
 
 def keep(connection: duckdb.DuckDBPyConnection, previous: Previous, streams: Sequence[str]) -> None:
-    """Copy what describes streams from the version before, whose nodes are shared.
-
-    Raises:
-        PublishRefused: if the version before is of another form.
-    """
-    if streams:
-        _refuse_other_form(connection, streams)
+    """Copy what describes streams from the version before, whose nodes are shared."""
     for stream in streams:
         for table in _DESCRIBING:
             connection.execute(
@@ -60,30 +62,34 @@ def keep(connection: duckdb.DuckDBPyConnection, previous: Previous, streams: Seq
 
 
 def write_withheld(
-    connection: duckdb.DuckDBPyConnection, withheld: Sequence[Withheld], previous: Previous | None
+    connection: duckdb.DuckDBPyConnection,
+    withheld: Sequence[Withheld],
+    previous: Previous | None,
+    kept: Collection[str],
 ) -> None:
-    """Write the table of withheld streams; one that the version before has withheld too keeps its time."""
+    """Write the table of withheld streams; one that the version before has withheld too keeps its time.
+
+    ``kept``: those whose last published state is in this version.
+    """
     since = dict[str, int]()
     if previous is not None and "withheld" in _columns(connection, "previous"):
         since = dict(connection.execute("SELECT stream, since_us FROM previous.withheld").fetchall())
     known = previous.streams if previous else {}
     for one in withheld:
-        batch = known[one.stream].batch if one.stream in known else None
+        batch = known[one.stream].batch if one.stream in kept else None
         began_us = since.get(one.stream, time.time_ns() // 1000)
-        values = row((one.stream, began_us, one.because, batch))
+        is_lost = one.stream in known and batch is None
+        values = row((one.stream, began_us, f"{one.because}{_LOST if is_lost else ''}", batch))
         connection.execute(
             f"INSERT INTO withheld SELECT *, {literal(list(one.queries))}::VARCHAR[] FROM (VALUES {values})"
         )
 
 
-def _refuse_other_form(connection: duckdb.DuckDBPyConnection, streams: Sequence[str]) -> None:
+def _is_other_form(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Tell if the attached version before has other columns than this one."""
     (current,) = connection.execute("SELECT current_database()").fetchall()[0]
     before, now = (_columns(connection, database) for database in ("previous", current))
-    if any(before.get(table) != now[table] for table in (*_DESCRIBING, "node_counts")):
-        raise PublishRefused(
-            f"stream {', '.join(streams)}: its newest state is withheld, and the version that has its last published "
-            "one was written by another Tidemark; nothing is published until its checks pass"
-        )
+    return any(before.get(table) != now[table] for table in (*_DESCRIBING, "node_counts"))
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, list[tuple[str, str]]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from lakehouse.home.layout import Home
@@ -16,6 +17,7 @@ from lakehouse.serving.file.agreeing import publish_agreeing
 from lakehouse.serving.file.gate import TotalsDiffer
 from lakehouse.serving.file.publish import Published, publish, shared_batches
 from lakehouse.serving.file.snapshot import StreamSnapshot
+from lakehouse.serving.file.versions import database_path
 from lakehouse.serving.file.withheld import Withheld
 from lakehouse.serving.sandbox.sandbox import open_published, reading
 from tests.serving.file.test_changes import CONTENT, LEVELS, batches, shared
@@ -83,6 +85,27 @@ def test_one_that_was_never_published_is_absent_with_its_reason(tmp_path: Path) 
 
     assert withheld(home)[0][3] is None
     with pytest.raises(UnknownName, match=r"stream 'bad' is not published: withheld since .*rejected_share"):
+        ask(home, "bad", "*", "count", 0, 10)
+
+
+def test_one_whose_last_state_has_another_form_holds_no_other_up(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    made = {
+        (name, count): RandomStream(name, LEVELS["one"], rows_of(5, count)).write(tmp_path / f"{name}{count}")
+        for name, count in (("also", 1), ("bad", 1), ("also", 2))
+    }
+    publish(home, [made["also", 1], made["bad", 1]])
+    path = database_path(home.serving, 1)
+    path.chmod(0o600)
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("ALTER TABLE quarantine DROP COLUMN closed")
+
+    done = publish(home, [made["also", 2]], withheld=[BAD])
+
+    assert (done.version, done.is_new) == (2, True)
+    assert ask(home, "also", "*", "count", 0, 10**6)[0].value == len(rows_of(5, 2))
+    lost = "another Tidemark published its last state, in a form that cannot be taken over"
+    with pytest.raises(UnknownName, match=rf"'bad' is not published: withheld since .*0\.5; {lost}"):
         ask(home, "bad", "*", "count", 0, 10)
 
 

@@ -1,0 +1,93 @@
+"""A new version of the published file: its streams and queries as they are now, as far as nothing speaks against them.
+
+Whoever calls holds the leases of the published file and of the rollups.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from jobs.passed_streams import readers_of, snapshots_to_publish
+from jobs.snapshots import queries_to_publish, with_nodes
+from lakehouse.declare.settings import Settings
+from lakehouse.queries.registered import as_published
+
+if TYPE_CHECKING:
+    from lakehouse.home.layout import Home
+    from lakehouse.serving.file.gate import TotalsDiffer
+    from lakehouse.serving.file.publish import Published
+    from lakehouse.serving.file.query_snapshot import QuerySnapshot
+    from lakehouse.serving.file.snapshot import StreamSnapshot
+    from lakehouse.serving.file.withheld import Withheld
+
+log = logging.getLogger(__name__)
+
+
+def publish_sound(
+    faults: Mapping[str, Exception], settings: Settings, unchecked: bool, anew: bool
+) -> tuple[dict[str, Any], TotalsDiffer | None]:
+    """Publish the streams whose tables have no faults; return the figures, and totals that differ."""
+    from lakehouse.serving.file.agreeing import publish_agreeing
+    from lakehouse.serving.file.news import is_due, with_changes
+    from lakehouse.serving.file.previous import published_queries
+    from lakehouse.serving.file.publish import is_current, shared_batches
+
+    layout = settings.layout
+    scratch = layout.serving / ".nodes"
+    snapshots, withheld = snapshots_to_publish(settings, unchecked, faults)
+    shutil.rmtree(scratch, ignore_errors=True)
+    before = published_queries(layout)
+    registered = {**settings.registered, **as_published(settings.faulty, before, settings.streams)}
+    asked = (layout, registered, settings.streams, settings.queries.published)
+    queries, changed = queries_to_publish(*asked, before)
+    kept = (settings.serving.keep_versions, partial(readers_of, settings))
+    try:
+        if not is_current(layout, snapshots, queries, withheld):
+            shared = shared_batches(layout, snapshots)
+            snapshots = [
+                with_changes(layout, one, shared) or with_nodes(settings, one, scratch / one.name)
+                for one in snapshots
+            ]
+        done, differing, held = publish_agreeing(layout, snapshots, queries, withheld, *kept)
+        if anew or is_due(done):
+            whole = [
+                one if one.nodes else with_nodes(settings, one, scratch / f"{one.name}-anew")
+                for one in snapshots
+            ]
+            queries, changed = queries_to_publish(*asked)
+            done, differing, held = _made_anew(layout, whole, (queries, withheld), kept, done.version)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return _figures(done, held) | {"queries": len(queries), "queries_left_out": changed}, differing
+
+
+def _figures(done: Published, withheld: Sequence[Withheld]) -> dict[str, Any]:
+    shown = ("version", "is_new", "nodes", "bytes", "totals_compared")
+    figures = {name: getattr(done, name) for name in shown}
+    return figures | {"withheld": {one.stream: one.because for one in withheld}}
+
+
+def _made_anew(
+    layout: Home,
+    whole: Sequence[StreamSnapshot],
+    rest: tuple[Sequence[QuerySnapshot], Sequence[Withheld]],
+    kept: tuple[int, Callable[[str], tuple[str, ...]]],
+    version: int,
+) -> tuple[Published, TotalsDiffer | None, list[Withheld]]:
+    """Publish without sharing; report where the current version differs from the new one, which replaces it."""
+    from lakehouse.serving.file.agreeing import publish_agreeing
+    from lakehouse.serving.file.publish import drift
+    from lakehouse.serving.file.rows_drift import rows_drift
+    from lakehouse.serving.file.versions import hold_version
+
+    differs = drift(layout, whole)
+    with hold_version(layout.serving, version):
+        made = publish_agreeing(layout, whole, *rest, *kept, anew=True)
+        differs = differs or rows_drift(layout, version, made[0].version)
+    if differs:
+        log.error("version %s was made anew as %s: %s", version, made[0].version, differs)
+    return made
