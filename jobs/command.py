@@ -56,7 +56,9 @@ def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str]
     try:
         settings = load_settings(asked.config, asked.home)
         known, find = _known(settings, kind)
-        names = [find(name).name for name in asked.names] or [*known, *_faulty(settings, kind)]
+        # A query whose file is wrong fails with its message, and the others run.
+        faulty = settings.faulty if kind == "query" else ()
+        names = [find(name).name for name in asked.names] or [*known, *faulty]
     except (ConfigError, NotDeclared) as error:
         print(error, file=sys.stderr)
         return 2
@@ -79,8 +81,3 @@ def _known(settings: Settings, kind: Kind) -> tuple[Mapping[str, Any], Callable[
     if kind == "stream":
         return settings.streams, settings.stream
     return settings.registered, settings.query
-
-
-def _faulty(settings: Settings, kind: Kind) -> list[str]:
-    """Return the queries whose files are wrong: each fails with its message, and the others run."""
-    return list(settings.faulty) if kind == "query" else []

@@ -116,14 +116,10 @@ def _globals(
     context.obj = Globals(config, home)
 
 
-def _examples(commands: Sequence[str]) -> str:
-    # The mark keeps the lines of this paragraph as they are.
-    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
-
-
 for _module in COMMANDS:
-    # A command's function has the name of its module.
-    app.command(epilog=_examples(_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))
+    # The mark keeps the lines of this paragraph as they are. A command's function has the name of its module.
+    _examples = "\b\nExamples:\n" + "\n".join(f"  {command}" for command in _module.EXAMPLES)
+    app.command(epilog=_examples)(getattr(_module, _module.__name__.rpartition(".")[2]))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

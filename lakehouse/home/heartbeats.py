@@ -64,7 +64,8 @@ def write_heartbeat(layout: Home, heartbeat: Heartbeat) -> None:
     """
     fields = asdict(heartbeat)
     told = fields | dict(fields.pop("figures"))
-    write_json(_file(layout, heartbeat.kind, heartbeat.stream), told)
+    name = f"{heartbeat.kind}-{heartbeat.stream}" if heartbeat.stream else heartbeat.kind
+    write_json(layout.heartbeats / f"{name}.json", told)
     if is_shared(layout.root):
         from lakehouse.home.control.heartbeat_rows import send
 
@@ -150,7 +151,3 @@ def _age_s(at: str, now: datetime) -> float:
 def _silent_when_old(heartbeat: Facts) -> Facts:
     is_old = heartbeat["age_s"] > SILENT_S and heartbeat["state"] in ("connecting", "running")
     return heartbeat | ({"state": "silent"} if is_old or heartbeat["state"] == "unknown" else {})
-
-
-def _file(layout: Home, kind: str, stream: str) -> Path:
-    return layout.heartbeats / (f"{kind}-{stream}.json" if stream else f"{kind}.json")

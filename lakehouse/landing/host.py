@@ -123,13 +123,8 @@ def _sockets() -> Iterator[Any]:
         # Where only root may see all of them, we see those of the processes that are ours.
         for process in psutil.process_iter():
             with suppress(*_ABSENT):
-                yield from (
-                    one._replace(pid=process.pid) if hasattr(one, "pid") else one for one in _own(process)
-                )
-
-
-def _own(process: psutil.Process) -> list[Any]:
-    return list(process.net_connections(kind="inet"))
+                own = process.net_connections(kind="inet")
+                yield from (one._replace(pid=process.pid) if hasattr(one, "pid") else one for one in own)
 
 
 def _socket(one: Any, names: dict[int, str | None]) -> Record:

@@ -172,7 +172,8 @@ def vector_of(entries: Int64s, missing: Any, counts: Any, sums: Any, summed: int
     n = len(entries)
     numbers = np.zeros((n, summed), np.int64) if sums is None else np.asarray(sums, np.int64)
     if numbers.shape != (n, summed) or (sums is None and summed):
-        raise ValueError(f"expected sums of {summed} columns for {n} keys, found {_shape(sums)}")
+        shape = "none" if sums is None else " x ".join(map(str, np.shape(sums)))
+        raise ValueError(f"expected sums of {summed} columns for {n} keys, found {shape}")
     rows = np.ones(n, np.int64) if counts is None else np.asarray(counts, np.int64)
     if rows.shape != (n,) or np.any(rows < 1):
         raise ValueError(f"expected {n} counts of at least 1, found {rows.tolist()[:10]}")
@@ -185,10 +186,6 @@ def vector_of(entries: Int64s, missing: Any, counts: Any, sums: Any, summed: int
     if summed:
         np.add.at(vector.sums, which, numbers)
     return vector
-
-
-def _shape(values: Any) -> str:
-    return "none" if values is None else " x ".join(map(str, np.shape(values)))
 
 
 def refuse_more_than_stored(stored: Int64s, vector: Vector, site: int) -> None:

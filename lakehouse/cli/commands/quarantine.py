@@ -49,13 +49,13 @@ def quarantine(
 def _print(found: list[dict[str, Any]]) -> None:
     from lakehouse.cli.output import print_table
 
-    counts = ("rejected", "open", "closed")
+    named = ("stream", "reason", "rejected", "open", "closed")
     rows = [
-        (one["stream"], one["reason"], *(one[name] for name in counts), one["requeue"] or _otherwise(one))
+        (*(one[name] for name in named), one["requeue"] or ("land the file again" if one["open"] else "-"))
         for one in found
     ]
     if rows:
-        print_table(("stream", "reason", *counts, "after a fix"), rows, title="rejected records")
+        print_table((*named, "after a fix"), rows, title="rejected records")
     if not any(one["open"] for one in found):
         print("no rejected record is open")
     for one in found:
@@ -66,7 +66,3 @@ def _print(found: list[dict[str, Any]]) -> None:
         if examples:
             title = f"{one['stream']}, {one['reason']}"
             print_table(("file", "line", "found", "record"), examples, title=title)
-
-
-def _otherwise(reason: dict[str, Any]) -> str:
-    return "land the file again" if reason["open"] else "-"

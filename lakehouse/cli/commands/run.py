@@ -79,14 +79,10 @@ def _require_runnable(settings: Settings, query: str, streams: Sequence[str]) ->
 def _print(outcomes: Sequence[Mapping[str, Any]], seconds: float) -> None:
     from lakehouse.cli.output import print_table
 
-    rows = [
-        (o.get("job"), o.get("stream"), "ok" if o.get("ok", True) else "failed", o.get("seconds"), _did(o))
-        for o in outcomes
-    ]
+    rows = []
+    for one in outcomes:
+        state, did = "ok" if one.get("ok", True) else "failed", one.get("error") or one.get("figures") or {}
+        rows.append((one.get("job"), one.get("stream"), state, one.get("seconds"), did))
     print_table(("job", "stream", "state", "seconds", "what it did"), rows)
     failed = sum(not outcome.get("ok", True) for outcome in outcomes)
     print(f"{len(outcomes)} jobs in {seconds:.1f} s{f', {failed} failed' if failed else ''}")
-
-
-def _did(outcome: Mapping[str, Any]) -> Any:
-    return outcome.get("error") or outcome.get("figures") or {}

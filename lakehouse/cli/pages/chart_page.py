@@ -33,6 +33,7 @@ def chart_page(
 ) -> str:
     """Return the whole page as text, about 1.4 MB, most of it the charts' library; ``plan``: set as it is."""
     heading, library, own = escape(title), library_script(), chart_script()
+    data = json.dumps(charts, allow_nan=False, default=str).replace("<", "\\u003c")
     words = "".join(f'<p class="note">{escape(sentence)}</p>' for sentence in sentences if sentence)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -40,7 +41,7 @@ def chart_page(
 <meta name="color-scheme" content="light dark"><title>{heading}</title><style>{style()}</style></head>
 <body><main><h1>{heading}</h1>{words}{f"<pre>{escape(plan)}</pre>" if plan else ""}<div id="sheet"></div>
 <noscript><p>The charts need JavaScript.</p></noscript></main>
-<script type="application/json" id="charts">{_data(charts)}</script>
+<script type="application/json" id="charts">{data}</script>
 <script>{library}</script><script type="module">{own}</script></body></html>
 """
 
@@ -49,7 +50,3 @@ def policy(*scripts: str) -> str:
     """Return the Content-Security-Policy of a page that runs these scripts and no other, inline or from elsewhere."""
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     return _POLICY.format(scripts=" ".join(f"'sha256-{each}'" for each in hashes))
-
-
-def _data(charts: Sequence[Mapping[str, Any]]) -> str:
-    return json.dumps(charts, allow_nan=False, default=str).replace("<", "\\u003c")

@@ -249,7 +249,7 @@ def _write_ladder(
 def _groupings(connection: duckdb.DuckDBPyConnection, one: Numbered) -> list[dict[str, Any]]:
     """Return the rows of the ladder for the groupings, fewest keys first."""
     stream = one.stream
-    ids = [_grouping_id(one.number, index) for index in range(len(stream.groupings))]
+    ids = [one.number * 1000 + index for index in range(len(stream.groupings))]
     refined = refinements(stream.groupings, [_series_of(connection, one, number) for number in ids])
     found = [
         {
@@ -270,10 +270,6 @@ def _series_of(connection: duckdb.DuckDBPyConnection, one: Numbered, grouping_id
     tables = ["fresh.segment.series", *(["previous.series"] if one.is_shared else [])]
     known = " UNION ALL ".join(f"SELECT 1 FROM {table} WHERE grouping_id = {grouping_id}" for table in tables)
     return _scalar(connection, f"SELECT count(*) FROM ({known} LIMIT {MOST_SERIES + 1})")
-
-
-def _grouping_id(number: int, grouping: int) -> int:
-    return number * 1000 + grouping
 
 
 def _edges(stream: StreamSnapshot, measure: str) -> tuple[int, int, int]:

@@ -83,7 +83,8 @@ def publish(
         version, store = next_version(folder), store_of(folder)
         draft = draft_path(folder, f"{version:08d}")
         try:
-            shared = _shared_with(folder, withheld, anew)
+            # The version to share with, None for none, and whether only its withheld streams are shared.
+            shared = (None if anew and not withheld else current_version(folder)), anew
             nodes, rows, compared = _write(folder, version, draft, (streams, queries, withheld), shared)
             if store is not None:
                 upload(store, folder, version, draft, _parts(folder, nodes, rows))
@@ -101,11 +102,6 @@ def _parts(folder: Path, *stored: Stored | RowStore) -> dict[str, Path]:
     """Return where the segments of a version are now; new ones are drafts."""
     found = {segment: segment_path(folder, segment) for one in stored for segment in one.segments}
     return found | {one.segments[-1]: one.written for one in stored if one.written}
-
-
-def _shared_with(folder: Path, withheld: Sequence[Withheld], anew: bool) -> tuple[int | None, bool]:
-    """Return the version to share with, None for none, and whether only its withheld streams are shared."""
-    return (None if anew and not withheld else current_version(folder)), anew
 
 
 def _place(folder: Path, version: int, draft: Path, *stored: Stored | RowStore) -> None:
