@@ -1,11 +1,12 @@
-"""Continue a stream whose broker deleted messages before they were read: the loss becomes a batch in the ledger.
+"""Accept what a stream has lost: messages that its broker deleted before they were read, or rejected records.
 
-A stream of kind ``kafka`` stops when that has happened. Safe to run again, and to kill anywhere.
+The loss becomes a batch in the ledger. A stream of kind ``kafka`` stops when messages are gone. Safe to run again, and
+to kill anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,6 +16,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.streams.batch_records import StreamTables
 from lakehouse.streams.drain import drain, open_store, writing
+from lakehouse.streams.quarantine import waiting_records
 from lakehouse.streams.sources.kafka import Broker
 from lakehouse.streams.sources.manifest import OffsetRange
 from lakehouse.streams.topics import Topics
@@ -54,3 +56,25 @@ def run(
         drain(target, store, before)
     partitions = {f"{each.topic}/{each.partition}": each.count for each in lost}
     return {"lost": sum(partitions.values()), "partitions": partitions}
+
+
+def close(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[str]) -> dict[str, Any]:
+    """Give up the open rejected records of these reasons; return how many of each.
+
+    They stay in quarantine, closed: no requeue takes them, and no answer is inexact because of them.
+
+    Raises:
+        LeaseHeld: if another process ingests this stream now.
+    """
+    target = StreamTables(spark, settings.layout, settings.stream(stream))
+    with writing(target, lease_timeout_s(settings.layout)):
+        store, before = open_store(target)
+        if store.last_batch > before.batch:
+            drain(target, store, before)
+            before = target.progress()
+        waiting = waiting_records(settings.layout, target.stream)
+        given_up = {reason: waiting[reason] for reason in reasons if reason in waiting}
+        if given_up:
+            store.add_loss(tuple(given_up))
+            drain(target, store, before)
+    return {"lost": sum(given_up.values()), "reasons": given_up}

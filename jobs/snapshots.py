@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.declare.settings import Settings
 from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import published_facts, read_corrections
+from lakehouse.home.doubtful import AMBIGUOUS, REPEAT
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.query_meaning import is_of
 from lakehouse.home.rollup_table import read_level_counts, read_marker
@@ -50,7 +51,9 @@ def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
         closed={reason: records.closed for reason, records in rejected.items()},
         entered=read_level_counts(layout.rollup(stream.name), len(stream.levels)) if contained.batch else (),
         since=schema.since,
-        unchecked=ranges_through(layout.unchecked(stream.name), contained.batch),
+        unchecked=ranges_through(layout.unchecked(stream.name), contained.batch, REPEAT),
+        ambiguous=ranges_through(layout.unchecked(stream.name), contained.batch, AMBIGUOUS),
+        timezone=stream.event_time.timezone,
         **published_facts(read_corrections(layout, stream.name)),
     )
 

@@ -34,6 +34,8 @@ COMMIT_POINTS = ("table.files-written",)
 SPLIT_POINTS = ("split.withdrawn", "split.rows-removed")
 # Passed by an ingest of rows older than what identities are known for.
 UNCHECKED_POINTS = ("ingest.unchecked-appended",)
+# Passed by an ingest of rows whose local time comes twice.
+AMBIGUOUS_POINTS = ("ingest.ambiguous-appended",)
 # Passed by maintenance once there are more finished batches than it leaves unfolded manifests.
 FOLDING_POINTS = ("maintain.manifests-folded",)
 # Likewise, of registered queries.

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Fields = dict[str, Any]
 
+# Of results of registered queries.
+_DOUBTS = "SELECT query, unnest(doubts) AS doubt FROM queries ORDER BY ALL"
+
 
 def status(home: Path | Home) -> Fields:
     """Return the state of a home as plain values; before the first publish ``published`` is None.
@@ -30,13 +33,17 @@ def status(home: Path | Home) -> Fields:
     Cost: one open of the published file, a few small tables; no node is read.
     """
     layout = home if isinstance(home, Home) else Home(home)
-    jobs, found = read_all(layout), Fields(home=str(layout.root), published=None, streams=[], withheld=[])
+    jobs, found = (
+        read_all(layout),
+        Fields(home=str(layout.root), published=None, streams=[], withheld=[], doubts=[]),
+    )
     found |= {"jobs": jobs, "heartbeats": read_heartbeats(layout, datetime.now(UTC))}
     try:
         with open_published(layout) as published:
             found["published"] = _publication(layout, published.connection)
             found["streams"] = _streams(layout, published.connection)
             found["withheld"] = _withheld(published.connection)
+            found["doubts"] = _rows(published.connection, _DOUBTS)
         known = {stream["stream"] for stream in found["streams"]}
         found["streams"] += [
             _unpublished(layout, name) for name in _known_streams(layout) if name not in known

@@ -37,6 +37,7 @@ from lakehouse.streams.batch_identities import (
 )
 from lakehouse.streams.batch_parts import (
     ACCEPTED,
+    AMBIGUOUS_RANGES,
     KEPT,
     OUTPUTS,
     QUARANTINE,
@@ -51,6 +52,7 @@ from lakehouse.streams.batch_parts import (
 )
 from lakehouse.streams.batch_records import BatchRecords
 from lakehouse.streams.batch_stats import BatchStats, is_by_arrival, written_lateness
+from lakehouse.streams.doubt_ranges import Range, joined_by_day
 from lakehouse.streams.duplicates import Accepted, open_index
 from lakehouse.streams.file_records import FileRecords
 from lakehouse.streams.message_records import MessageRecords
@@ -63,10 +65,11 @@ _PARTS = pa.list_(pa.struct({"path": pa.string(), "rows": pa.int64()}))
 
 @dataclass(frozen=True)
 class JudgedBatch:
-    """Judged batch to commit: entries of raw and of quarantine, and its counts."""
+    """Judged batch to commit: entries of raw and of quarantine, ranges of ambiguous times, and its counts."""
 
     raw: pa.Table
     quarantine: pa.Table
+    ambiguous: list[Range]
     stats: BatchStats
 
 
@@ -186,7 +189,8 @@ def _judged(rows: list[Output], records: BatchRecords) -> JudgedBatch:
     if is_by_arrival(records):
         files = (place_at(each["path"]) for each in _of_kind(rows, RAW))
         stats = replace(stats, lateness=written_lateness(records, files))
-    return JudgedBatch(_entries(rows, RAW), _entries(rows, QUARANTINE), stats)
+    ranges = (one for each in _of_kind(rows, AMBIGUOUS_RANGES) for one in json.loads(each["text"]))
+    return JudgedBatch(_entries(rows, RAW), _entries(rows, QUARANTINE), joined_by_day(ranges), stats)
 
 
 def _of_kind(rows: list[Output], kind: str) -> list[Output]:

@@ -9,6 +9,7 @@ Memory of a task: the rows of one part.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -18,11 +19,14 @@ import pyarrow.compute as pc
 
 from lakehouse.declare.stream import Stream
 from lakehouse.engine.parts import ENTRIES, TableSink
+from lakehouse.streams.doubt_ranges import Range, ambiguous_ranges, joined_by_day
 from lakehouse.streams.part_counts import Counting, RecordCounts
 from lakehouse.streams.sources.parser import ORIGIN, Parser
 from lakehouse.streams.sources.verdicts import READ_BEFORE
 
 RAW, QUARANTINE, KEPT, RECORDS, ACCEPTED = "raw", "quarantine", "kept", "records", "accepted"
+# Ranges of rows whose local time comes twice.
+AMBIGUOUS_RANGES = "ambiguous_ranges"
 # What the parser says of a record beside its values; what quarantine holds of one.
 VERDICT = ["reason", "detail", "record", "message"]
 REJECTED = [*VERDICT[:3], *ORIGIN, "message"]
@@ -117,6 +121,7 @@ class ItemTask:
         self._kept = PartWriter(_kept_sink(reading), reading.batch)
         self._counting = Counting(reading.stream, reading.newest_us)
         self._records = RecordCounts()
+        self._ambiguous = list[Range]()
 
     def pieces(self, item: Output) -> Iterator[pa.Table]:
         """Yield the good rows of an item's records once they are on their way, in order."""
@@ -131,6 +136,8 @@ class ItemTask:
             self._quarantine.add(rejected.filter(pc.not_equal(rejected["reason"], READ_BEFORE)))
             self._counting.add(rows)
             self._records = self._records + RecordCounts.of(rows, rejected)
+            if ambiguous := ambiguous_ranges(parsed, self._reading.stream, self._reading.batch):
+                self._ambiguous = joined_by_day([*self._ambiguous, *ambiguous])
             yield rows
 
     def close(self) -> list[Output]:
@@ -141,6 +148,7 @@ class ItemTask:
             *written(KEPT, self._kept.close()),
             {"kind": RECORDS, "text": self._records.as_text()},
             {"kind": ACCEPTED, "text": self._counting.total.as_text()},
+            {"kind": AMBIGUOUS_RANGES, "text": json.dumps(self._ambiguous)},
         ]
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from lakehouse.algorithms.ingest.confirmed import confirmed
 from lakehouse.engine.parts import commit_entries
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.doubtful import AMBIGUOUS
 from lakehouse.spark import tables
 from lakehouse.streams import unchecked
 from lakehouse.streams.batch_jobs import judged_batch
@@ -104,13 +105,19 @@ def commit(records: BatchRecords) -> dict[str, Any]:
 
 def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
     """Append raw and quarantine; return the counts."""
-    if records.manifest.kind in ("lost", SPLIT, SET_ASIDE):
-        # The batch may have written some of its rows before it was given up.
-        target.take_back()
+    layout, name, manifest = records.tables.layout, records.stream.name, records.manifest
+    if manifest.kind in ("lost", SPLIT, SET_ASIDE):
+        # The batch may have written some of its rows before it was given up; one that gives up records never did.
+        if not manifest.closes_records:
+            target.take_back()
         crash_point("split.rows-removed")
+        unchecked.note_ambiguous(layout, name, manifest.batch, (), manifest.closes(AMBIGUOUS))
         return empty_stats(records.stream)
     judged = judged_batch(records)
     crash_point("ingest.batch-parsed")
+    unchecked.note_ambiguous(layout, name, manifest.batch, judged.ambiguous, manifest.closes(AMBIGUOUS))
+    if judged.ambiguous:
+        crash_point("ingest.ambiguous-appended")
     is_quarantine = judged.stats.reasons or target.has_quarantine()
     steps = [lambda: target.commit_parts(judged.quarantine, "quarantine")] if is_quarantine else []
     tables.side_by_side(lambda: target.commit_parts(judged.raw, "raw"), *steps)

@@ -1,7 +1,8 @@
-"""Rejected records: which are still open, and how they are taken through again after a fix.
+"""Rejected records: which are still open, and how they are taken through again after a fix, or given up.
 
-Nothing in quarantine is ever changed. A requeue manifest names reasons; it takes every record of those reasons
-that earlier batches rejected and no earlier requeue took. What is open is therefore a function of the manifests.
+Nothing in quarantine is ever changed. The manifest of a requeue, or of a loss that was accepted, names reasons; it
+takes every record of those reasons that earlier batches rejected and no earlier manifest took. What is open is
+therefore a function of the manifests.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _KEPT = ("record", "message")
 
 @dataclass(frozen=True)
 class Rejected:
-    """Records that were ever rejected for a reason, and those of them that no requeue has taken yet."""
+    """Records that were ever rejected for a reason, and those of them that are not closed yet."""
 
     records: int
     open: int
 
     @property
     def closed(self) -> int:
-        """Those that a requeue has taken; one that was rejected again counts again, as another record."""
+        """Those that a requeue has taken, or that were given up; one rejected again counts again, as another record."""
         return self.records - self.open
 
 
@@ -93,9 +94,9 @@ def _rejected(layout: Home, stream: str, through: int | None = None) -> Iterator
 
 
 def _requeues(layout: Home, stream: str, through: int | None) -> list[Manifest]:
-    """Return the requeues of a stream; one that has not finished has taken its records, unless ``through`` is given."""
+    """Return what closes records; one that has not finished has taken them, unless ``through`` is given."""
     store = ManifestStore(layout.manifests(stream))
-    found = (manifest for manifest in store.manifests if manifest.kind == "requeue")
+    found = (manifest for manifest in store.manifests if manifest.closes_records)
     return [manifest for manifest in found if through is None or manifest.batch <= through]
 
 
@@ -134,10 +135,10 @@ def _files_with(layout: Home, stream: str, reasons: Sequence[str], between: Betw
 
 
 def takes_records(manifest: Manifest, rejected: pa.Table) -> pa.ChunkedArray:
-    """True if a requeue manifest takes the records of a batch and reason."""
-    takes = pc.and_not(
-        pc.less(rejected["batch"], manifest.batch), pc.is_in(rejected["reason"], pa.array(NEVER_READ))
-    )
+    """True if a manifest that closes records takes those of a batch and reason; a requeue takes none in vain."""
+    takes = pc.less(rejected["batch"], manifest.batch)
+    if manifest.kind == "requeue":
+        takes = pc.and_not(takes, pc.is_in(rejected["reason"], pa.array(NEVER_READ)))
     if not manifest.reasons:
         return takes
     return pc.and_(takes, pc.is_in(rejected["reason"], pa.array(manifest.reasons, pa.string())))

@@ -118,9 +118,7 @@ def requeued_records(
     Cost: four columns of quarantine are read, a file at a time; memory: some numbers for each of the files, or
     partitions, that records came in.
     """
-    requeues = tuple(
-        each for each in store.manifests if each.kind == "requeue" and each.batch < manifest.batch
-    )
+    requeues = tuple(each for each in store.manifests if each.closes_records and each.batch < manifest.batch)
     spans = _spans(layout, stream, manifest, requeues)
     layouts, layout_of = _layouts(stream, store, list(spans))
     came = read_columns(layout.ledger(stream.name), ("batch", "committed_at"), None)

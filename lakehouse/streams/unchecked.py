@@ -1,15 +1,13 @@
-"""Accepted rows that no memory of identities reaches back to: how many, and between which values, by range of time.
+"""The table of rows that answers cannot be sure of, as ranges of time: see home/doubtful.
 
-Such a row may repeat one that was forgotten, or be new. It is counted in every node. What is kept here lets an answer
-say both: without these rows, and with them. Ranges follow the nodes of the top level; their number is bounded, by batch
-and, once ``maintain`` has joined neighbours, altogether.
+Accepted rows that may repeat forgotten ones are in every node; rejected rows whose local time comes twice are in none.
+What is kept here lets an answer say both: without these rows, and with them. Ranges follow the nodes of the top level;
+their number is bounded, by batch and, once ``maintain`` has joined neighbours, altogether.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +17,17 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import known_from, read_corrections
+from lakehouse.home.doubtful import AMBIGUOUS, CLOSED, REPEAT, ROWS, ranges_in_doubt
 from lakehouse.home.layout import Home
+from lakehouse.home.rollup_table import read_marker
 from lakehouse.home.table_commits import arrow_schema, commit, open_table, write_arrow
 from lakehouse.home.table_log import newest_version, read_log, read_parts, read_rows
 from lakehouse.spark import tables
+from lakehouse.streams.doubt_ranges import Range, joined, ranges_within, values_of
 from lakehouse.streams.identities import definition, identity_columns
 
 # Ranges of one batch, and of a stream after maintenance.
 MOST_OF_BATCH, MOST = 64, 256
-ROWS = "*"
-_WHOLE_DOUBLES = 2.0**53
-Range = dict[str, Any]
 
 
 def checked_from(layout: Home, stream: Stream) -> int | None:
@@ -49,11 +47,25 @@ def note_unchecked(layout: Home, stream: Stream, batch: int, earliest_us: int | 
     if before_us is None or earliest_us is None or earliest_us >= before_us:
         return 0
     ranges = _ranges_of(layout, stream, batch, before_us)
-    if ranges:
-        table = layout.unchecked(stream.name)
-        tables.create(table, "unchecked")
-        tables.append_rows(ranges, table, f"unchecked-{stream.name}", batch)
+    _append(ranges, layout, stream.name, batch, REPEAT)
     return sum(each["n"] for each in ranges if each["measure"] == ROWS)
+
+
+def note_ambiguous(layout: Home, stream: str, batch: int, ranges: Sequence[Range], closes: bool) -> None:
+    """Write the ranges of rows that a batch rejects as their local time comes twice, before quarantine has them.
+
+    ``closes``: it takes the records of earlier batches.
+    """
+    closing = [{"batch": batch, "reason": AMBIGUOUS, "measure": CLOSED}]
+    is_there = closes and newest_version(layout.unchecked(stream)) is not None
+    _append([*ranges, *(closing if is_there else [])], layout, stream, batch, AMBIGUOUS)
+
+
+def _append(ranges: Sequence[Range], layout: Home, stream: str, batch: int, reason: str) -> None:
+    if ranges:
+        table = layout.unchecked(stream)
+        tables.create(table, "unchecked")
+        tables.append_rows(ranges, table, f"unchecked-{reason}-{stream}", batch)
 
 
 def take_back(layout: Home, stream: str, batch: int) -> None:
@@ -64,39 +76,23 @@ def take_back(layout: Home, stream: str, batch: int) -> None:
 
 
 def join_ranges(layout: Home, stream: Stream) -> None:
-    """Join ranges of the same top node, and neighbours where there are more than ``MOST``; what they say stays true."""
+    """Join ranges of the same top node, and neighbours where there are more than ``MOST``; what they say stays true.
+
+    Only those of batches that the rollup contains; of these, ranges of records that are closed are removed.
+    """
     table = layout.unchecked(stream.name)
     log = read_log(table)
     if log is None or len(log.files) < 2:
         return
-    rows = read_rows(table)
+    through = read_marker(layout.rollup(stream.name)).batch
+    rows = ranges_in_doubt(table, through)
+    known, newer = open_table(table), [row for row in read_rows(table) if row["batch"] > through]
     starts = [floor_to(stream.levels[-1].width_us, row["from_us"]) for row in rows]
-    group = _at_most(MOST, np.array(starts))
-    joined: dict[tuple[int, str], list[Range]] = {}
-    for row, number in zip(rows, group.tolist(), strict=True):
-        joined.setdefault((number, row["measure"]), []).append(row)
-    known = open_table(table)
-    ranges = pa.Table.from_pylist([_joined(each) for each in joined.values()], arrow_schema(known))
+    groups = dict(zip(starts, _at_most(MOST, np.array(starts, np.int64)).tolist(), strict=True))
+    fewer = joined(rows, lambda one: groups[floor_to(stream.levels[-1].width_us, one["from_us"])])
+    ranges = pa.Table.from_pylist([*fewer, *newer], arrow_schema(known))
     removed = [str(path.relative_to(table)) for path in log.files]
     commit(known, table, write_arrow(known, table, ranges), removed)
-
-
-def _joined(ranges: Sequence[Range]) -> Range:
-    """Return one range for all; sums of doubles are moved outward by what rounding can do."""
-    first = min(ranges, key=lambda each: (each["batch"], each["from_us"]))
-    if len(ranges) == 1:
-        return first
-    return {
-        "batch": first["batch"],
-        "measure": first["measure"],
-        "from_us": min(each["from_us"] for each in ranges),
-        "to_us": max(each["to_us"] for each in ranges),
-        "n": sum(each["n"] for each in ranges),
-        "below": _outward(math.fsum(each["below"] for each in ranges), 1),
-        "above": _outward(math.fsum(each["above"] for each in ranges), 1),
-        "least": min((each["least"] for each in ranges if each["least"] is not None), default=None),
-        "greatest": max((each["greatest"] for each in ranges if each["greatest"] is not None), default=None),
-    }
 
 
 def _at_most(most: int, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -120,50 +116,9 @@ def _ranges_of(layout: Home, stream: Stream, batch: int, before_us: int) -> list
     event = rows["event_us"].to_numpy()
     width = stream.levels[-1].width_us
     group = _at_most(MOST_OF_BATCH, event // width)
-    values = {name: (_doubles(rows[name]), _is_whole(rows[name])) for name in stream.measures}
+    values = values_of(rows, stream)
     return [
-        one | {"batch": batch}
+        one | {"batch": batch, "reason": REPEAT}
         for number in range(int(group.max()) + 1)
-        for one in _of_range(event, group == number, values)
+        for one in ranges_within(event, group == number, values)
     ]
-
-
-def _of_range(
-    event: npt.NDArray[np.int64],
-    inside: npt.NDArray[np.bool_],
-    values: Mapping[str, tuple[npt.NDArray[np.float64], bool]],
-) -> list[Range]:
-    """Return a range's rows: one for the rows themselves, and one for each measure that has values in it."""
-    ends = {"from_us": int(event[inside].min()), "to_us": int(event[inside].max())}
-    nothing = {"below": 0.0, "above": 0.0, "least": None, "greatest": None}
-    ranges: list[Range] = [{"measure": ROWS, **ends, "n": int(inside.sum()), **nothing}]
-    for name, (doubles, is_whole) in values.items():
-        some = doubles[inside & ~np.isnan(doubles)]
-        if len(some):
-            below, above = float(some[some < 0].sum()), float(some[some > 0].sum())
-            is_exact = is_whole and max(-below, above) < _WHOLE_DOUBLES
-            rounds = 0 if is_exact else len(some)
-            least, greatest = float(some.min()), float(some.max())
-            if not is_exact:
-                least, greatest = math.nextafter(least, -math.inf), math.nextafter(greatest, math.inf)
-            ranges.append(
-                {"measure": name, **ends, "n": len(some), "least": least, "greatest": greatest}
-                | {"below": _outward(below, rounds), "above": _outward(above, rounds)}
-            )
-    return ranges
-
-
-def _outward(total: float, rounds: int) -> float:
-    """Return a sum of values of one sign, made larger by what adding so many can lose."""
-    if not rounds or (total.is_integer() and abs(total) < _WHOLE_DOUBLES):
-        return total
-    return total * (1 + (rounds + 4) * 2.0**-52)
-
-
-def _doubles(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
-    """Return the values as doubles, NaN for none."""
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
-
-
-def _is_whole(column: pa.ChunkedArray) -> bool:
-    return bool(pa.types.is_integer(column.type))

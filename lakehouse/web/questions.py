@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from lakehouse.serving.ask.arrivals import arrivals
 from lakehouse.serving.ask.ask import answers, unknown_keys
+from lakehouse.serving.ask.doubt import doubts
 from lakehouse.serving.ask.missing import missing_of
 from lakehouse.serving.ask.question import INCREASE, Question, with_default, withheld_of
 from lakehouse.serving.ask.series import Series, series, series_by
@@ -37,6 +38,7 @@ _ANSWER = {
     "grouping": "VARCHAR[]",
     "key": "MAP(VARCHAR, VARCHAR)",
     "unchecked": "BIGINT",
+    "ambiguous": "BIGINT",
 }
 _BUCKET = {
     "from_us": "BIGINT",
@@ -152,6 +154,7 @@ def ask_rows(reader: PublishedReader, asked: Question) -> Rows:
     missing = None if is_more else missing_of(reader.connection, replace(asked, limit=None), found)
     about["missing"] = missing.missing if missing else None if is_more else 0
     about["withheld"] = withheld_of(reader.connection, asked.stream)
+    about["doubts"] = doubts(reader.connection, asked, found)
     notes = [missing.sentence] if missing else []
     if asked.where and not any(one.rows for one in found):
         notes += unknown_keys(reader, asked.stream, asked.measure, asked.where, timeout_s=None)

@@ -12,7 +12,7 @@ CREATE TABLE queries (
     unusable BIGINT, gone BIGINT, time_us BIGINT, newest_us BIGINT, final_before_us BIGINT, published_from_us BIGINT,
     published BIGINT, rows_found BIGINT, window_us BIGINT, recall DOUBLE, period_us BIGINT, step_us BIGINT, answered BIGINT,
     revised BIGINT, late BIGINT, alarms BIGINT, every_us BIGINT, slack_us BIGINT, "groups" VARCHAR[], method VARCHAR,
-    table_id VARCHAR
+    doubts VARCHAR[], table_id VARCHAR
 );
 COMMENT ON TABLE queries IS 'One row per registered query that has run; what it found is in pairs_<query>, multiway_<query>, selection_<query> or answers_<query>.';
 COMMENT ON COLUMN queries.query IS 'Name as registered.';
@@ -48,6 +48,7 @@ COMMENT ON COLUMN queries.every_us IS 'Answers are given at whole multiples of i
 COMMENT ON COLUMN queries.slack_us IS 'How far behind the last tick late rows still revise answers at once; how far behind all streams they still find all results.';
 COMMENT ON COLUMN queries."groups" IS 'Columns of GROUP BY; its other outputs are in the table outputs.';
 COMMENT ON COLUMN queries.method IS 'What computes it.';
+COMMENT ON COLUMN queries.doubts IS 'Sentences about rows of its streams that nobody can be sure of: accepted ones that may repeat others, rejected ones whose local time comes twice. Nothing from the first of them on is final.';
 COMMENT ON COLUMN queries.table_id IS 'Which table its counts and times were read from; the next version adds to them while it is the same.';
 
 CREATE TABLE outputs (query VARCHAR, output VARCHAR, says VARCHAR, is_count BOOLEAN);

@@ -85,3 +85,16 @@ CASE
     )
     WHEN high IS NOT NULL THEN most_end + {sum_rounding} * abs(most_end)
 END
+-- [least_side]
+-- The most that it falls is when all n rows are inside, and the least of them; the more others, the less it falls.
+CASE
+    WHEN rows_high = 0 THEN absent.least
+    WHEN absent.least >= low THEN low
+    ELSE side_less(low, absent.n * (low - absent.least) / (rows_low + absent.n))
+END
+-- [most_side]
+CASE
+    WHEN rows_high = 0 THEN absent.greatest
+    WHEN absent.greatest <= high THEN high
+    ELSE -side_less(-high, absent.n * (absent.greatest - high) / (rows_low + absent.n))
+END

@@ -16,3 +16,7 @@ ifnull(rows_low = rows_high, true)
 greatest(low - doubt.n, 0)
 -- [sure_high]
 high
+-- [least_side]
+low
+-- [most_side]
+high + absent.n

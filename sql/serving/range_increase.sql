@@ -70,7 +70,7 @@ met AS (
         CAST(sum(rows_low) AS BIGINT) AS rows_low, CAST(sum(rows_high) AS BIGINT) AS rows_high,
         sum(rows_spread) AS rows_spread,
         sum(at_least) AS at_least, sum(at_most) AS at_most,
-        sum(at_least + open_value) AS spread,
+        sum(at_least + open_value) AS spread, max(highest) AS highest,
         bool_and(at_least = at_most) AS is_point, NULL AS least_cut,
         sum(rounding) + CASE WHEN count(*) = 1 OR bool_and(is_exact) AND sum(at_most) < {whole_terms} THEN 0
             ELSE {eps} * (8 + count(*)) * sum(at_most) END AS rounding
@@ -88,8 +88,15 @@ CASE WHEN rows_high > 0 OR is_forgotten THEN greatest(ifnull(at_least - rounding
 CASE WHEN NOT is_forgotten THEN (at_most + rounding) / divisor END
 -- [exact]
 ifnull(is_point, true)
+-- [beside]
+NULL AS least_end, highest / divisor AS most_end
 -- [sure_low]
 -- Without a reading, the way from the one before it to the one after it is never longer; it may be none at all.
 CASE WHEN low > 0 THEN 0 ELSE low END
 -- [sure_high]
 high
+-- [least_side]
+CASE WHEN rows_high = 0 THEN 0 ELSE low END
+-- [most_side]
+-- A reading between two others makes the way longer by one of the three at most.
+-side_less(CASE WHEN rows_high = 0 THEN 0 ELSE -high END, absent.n * greatest(most_end, absent.greatest))

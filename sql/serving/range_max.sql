@@ -24,3 +24,7 @@ opposite / divisor AS least_end, NULL AS most_end
 CASE WHEN doubt.greatest < low THEN low WHEN rows_low > doubt.n THEN least_end END
 -- [sure_high]
 high
+-- [least_side]
+CASE WHEN rows_high = 0 THEN absent.least ELSE low END
+-- [most_side]
+CASE WHEN rows_high = 0 THEN absent.greatest WHEN high IS NOT NULL THEN greatest(high, absent.greatest) END

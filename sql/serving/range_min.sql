@@ -24,3 +24,7 @@ low
 -- [sure_high]
 -- A row beyond the side is not in doubt; else the extreme is one of the other rows, if there is any.
 CASE WHEN doubt.least > high THEN high WHEN rows_low > doubt.n THEN most_end END
+-- [least_side]
+CASE WHEN rows_high = 0 THEN absent.least WHEN low IS NOT NULL THEN least(low, absent.least) END
+-- [most_side]
+CASE WHEN rows_high = 0 THEN absent.greatest ELSE high END

@@ -45,7 +45,7 @@ CREATE MACRO leading_keys(key_names, wanted) AS key_names[1:ifnull(
     len(key_names)
 )];
 
--- Of ranges of rows that may repeat others: all that can be taken away, see range_template. Null without any.
+-- Of ranges of rows in doubt: all that can be taken away, or added, see range_template. Null without any.
 CREATE MACRO doubt_of(met) AS CASE WHEN len(met) > 0 THEN {
     n: CAST(list_sum(list_transform(met, lambda one: one.n)) AS BIGINT),
     below: list_sum(list_transform(met, lambda one: one.below)),
@@ -84,7 +84,8 @@ CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter
         CASE WHEN ranges * chosen.refined_series <= {most_reads} THEN chosen.refined_rows END AS refined_rows,
         greatest(a_us, earliest_us) < least(b_us, kept_us) AS is_forgotten,
         b_us <= final_before_us AS is_final,
-        doubt_of(list_filter(unchecked, lambda met: met.from_us < b_us AND met.to_us >= a_us)) AS doubt
+        doubt_of(list_filter(unchecked, lambda met: met.from_us < b_us AND met.to_us >= a_us)) AS doubt,
+        doubt_of(list_filter(ambiguous, lambda met: met.from_us < b_us AND met.to_us >= a_us)) AS absent
     FROM (
         SELECT
             given.*, ladder.*, version, catalog,

@@ -42,3 +42,7 @@ ifnull(open_low = open_high, true)
 side_less(low, doubt.above)
 -- [sure_high]
 -side_less(-high, -doubt.below)
+-- [least_side]
+side_less(CASE WHEN rows_high = 0 THEN 0 ELSE low END, -absent.below)
+-- [most_side]
+-side_less(CASE WHEN rows_high = 0 THEN 0 ELSE -high END, absent.above)

@@ -6,6 +6,7 @@
 --             folds    what is folded of the nodes inside, beside how many they and their rows are; may be empty
 --             value, low, high, exact   the answer; exact only where nothing of the range is forgotten
 --             sure_low, sure_high   the sides of its interval where rows inside may repeat others (doubt, see below)
+--             least_side, most_side   the sides where rows that are rejected may be inside (absent, see below)
 --             nodes, inside, steps, by_meter, grouped, beside   where an aggregate has none of its own, those below
 --             stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
@@ -15,6 +16,9 @@
 -- touches, whatever their keys: how many (n), what their values below and above zero sum to, their ends. The sides are
 -- moved to hold both, such an answer is neither exact nor final, and `unchecked` says how many rows it is about.
 --
+-- Rejected rows whose local time comes twice are in no node, and the truth may have any of them. `absent` bounds them as
+-- `doubt` does. The sides, those for `doubt` if there is any, are moved once more, and `ambiguous` says how many they are.
+--
 -- Doubles are added in one order, so that a range has one answer, however many are asked for at once.
 -- Words in braces that no part has are numbers of lakehouse/algorithms/rollup/rounding.py.
 --
@@ -22,7 +26,7 @@
 -- lakehouse/algorithms/rollup/ranges.py folds the nodes of one series by the same rule, in the same order.
 --
 -- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high (null where the last level has forgotten
--- some), nodes_read, finest_granularity_us, as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it), unchecked.
+-- some), nodes_read, finest_granularity_us, as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it), unchecked, ambiguous.
 
 -- [folds]
 
@@ -66,20 +70,28 @@ CREATE MACRO {aggregate}_of(asked, inside) AS TABLE
     ), {steps}
     SELECT
         key, value,
-        CASE WHEN doubt IS NULL THEN low ELSE {sure_low} END AS low,
-        CASE WHEN doubt IS NULL THEN high ELSE {sure_high} END AS high,
-        exact AND doubt IS NULL AS exact, rows, greatest(rows_low - ifnull(doubt.n, 0), 0) AS rows_low, rows_high,
-        nodes_read, finest_granularity_us, as_of_version, grouping, final AND doubt IS NULL AS final,
-        least(ifnull(doubt.n, 0), ifnull(rows_high, doubt.n)) AS unchecked,
+        CASE WHEN absent IS NULL THEN low ELSE {least_side} END AS low,
+        CASE WHEN absent IS NULL THEN high ELSE {most_side} END AS high,
+        exact AND doubt IS NULL AND absent IS NULL AS exact, rows, rows_low,
+        rows_high + ifnull(absent.n, 0) AS rows_high,
+        nodes_read, finest_granularity_us, as_of_version, grouping, final AND doubt IS NULL AND absent IS NULL AS final,
+        least(ifnull(doubt.n, 0), ifnull(rows_high, doubt.n)) AS unchecked, ifnull(absent.n, 0) AS ambiguous,
         bucket, from_us, to_us, least_cut
     FROM (
-        SELECT
-            CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
-            {answer},
-            version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
-            bucket, a_us AS from_us, b_us AS to_us, least_cut,
-            CASE WHEN rows_high > 0 OR is_forgotten THEN doubt END AS doubt, {beside}
-        FROM ended
+        SELECT * REPLACE (
+            CASE WHEN doubt IS NULL THEN low ELSE {sure_low} END AS low,
+            CASE WHEN doubt IS NULL THEN high ELSE {sure_high} END AS high,
+            greatest(rows_low - ifnull(doubt.n, 0), 0) AS rows_low
+        )
+        FROM (
+            SELECT
+                CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
+                {answer},
+                version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
+                bucket, a_us AS from_us, b_us AS to_us, least_cut, is_forgotten, absent,
+                CASE WHEN rows_high > 0 OR is_forgotten THEN doubt END AS doubt, {beside}
+            FROM ended
+        )
     );
 
 CREATE MACRO bucket_{aggregate}(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE

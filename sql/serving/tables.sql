@@ -18,7 +18,7 @@ COMMENT ON COLUMN publication.catalog IS 'Every stream.measure that can be asked
 CREATE TABLE streams (
     stream_id INTEGER, stream VARCHAR, definition VARCHAR, newest_us BIGINT, confirmed_us BIGINT, earliest_us BIGINT, batch BIGINT,
     latest_us BIGINT, raw_path VARCHAR, key_names VARCHAR[], series_count BIGINT, nodes BIGINT,
-    raw_from_us BIGINT, retracted BIGINT, unchecked BIGINT, basis VARCHAR
+    raw_from_us BIGINT, retracted BIGINT, unchecked BIGINT, timezone VARCHAR, basis VARCHAR
 );
 COMMENT ON TABLE streams IS 'One row per published stream.';
 COMMENT ON COLUMN streams.stream_id IS 'Number of the stream; it gets another one when all of its nodes are made anew.';
@@ -37,6 +37,7 @@ COMMENT ON COLUMN streams.raw_from_us IS 'Since when all raw rows are kept; null
 COMMENT ON COLUMN streams.retracted IS 'Accepted rows that were taken back out.';
 COMMENT ON COLUMN streams.basis IS 'Hash of what all of its nodes depend on; the next version shares nodes while it stays.';
 COMMENT ON COLUMN streams.unchecked IS 'Rows older than identities were known for when they came: they may repeat others.';
+COMMENT ON COLUMN streams.timezone IS 'Zone by whose clocks event times without an offset are read.';
 
 CREATE TABLE withheld (stream VARCHAR, since_us BIGINT, because VARCHAR, published_batch BIGINT, queries VARCHAR[]);
 COMMENT ON TABLE withheld IS 'One row per stream whose newest state is not published, because it has not passed the checks.';
@@ -83,6 +84,8 @@ CREATE TABLE ladder (
         id BIGINT, key_names VARCHAR[], is_meter BOOLEAN, refined_by BIGINT, refined_series BIGINT, refined_rows BIGINT
     )[], declared VARCHAR, unchecked STRUCT(
         from_us BIGINT, to_us BIGINT, n BIGINT, below DOUBLE, above DOUBLE, least DOUBLE, greatest DOUBLE
+    )[], ambiguous STRUCT(
+        from_us BIGINT, to_us BIGINT, n BIGINT, below DOUBLE, above DOUBLE, least DOUBLE, greatest DOUBLE
     )[]
 );
 COMMENT ON TABLE ladder IS 'One row per stream, measure and level: all that a range macro must know before it reads nodes.';
@@ -104,6 +107,7 @@ COMMENT ON COLUMN ladder.is_counter IS 'As in measures.';
 COMMENT ON COLUMN ladder.groupings IS 'Declared groupings, fewest keys first; id as in series; is_meter: holds all keys; refined_by: id of the grouping whose nodes replace a cut node of at most refined_rows rows, of refined_series series, null for none.';
 COMMENT ON COLUMN ladder.declared IS 'The groupings'' keys as text.';
 COMMENT ON COLUMN ladder.unchecked IS 'Rows with a value between two times, both included, that may repeat others: how many, their sums below and above zero, their ends.';
+COMMENT ON COLUMN ladder.ambiguous IS 'The same of rejected rows whose local time comes twice, from the first of its moments to the second.';
 
 CREATE TABLE quarantine (stream VARCHAR, reason VARCHAR, records BIGINT, closed BIGINT);
 COMMENT ON TABLE quarantine IS 'One row per stream and reason: rejected records, open and closed.';

@@ -1,4 +1,4 @@
-"""``tidemark accept-loss``: continue a stream whose broker deleted messages before they were read."""
+"""``tidemark accept-loss``: go on without messages that a broker deleted, or without rejected records."""
 
 from __future__ import annotations
 
@@ -11,33 +11,45 @@ from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lakehouse.declare.settings import Settings
     from lakehouse.streams.sources.manifest import OffsetRange
 
 EXAMPLES = (
     "tidemark accept-loss telemetry",
     "tidemark accept-loss telemetry --yes --json",
+    "tidemark accept-loss readings --reason ambiguous_time",
 )
 
 
 def accept_loss(
     context: typer.Context,
-    stream: Annotated[str, typer.Argument(help="A declared stream that reads Kafka.")],
+    stream: Annotated[str, typer.Argument(help="A declared stream.")],
+    reason: Annotated[
+        list[str] | None, typer.Option(help="Give up records rejected for this reason; may be repeated.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> int | None:
-    """Continue a stream after its broker deleted messages.
+    """Go on without messages that a broker deleted, or without rejected records.
 
     A stream stops when the broker no longer has the next messages. This command shows which messages are missing and
     asks for confirmation. It then writes them into the ledger as a batch of kind `lost`, with their number in each
     partition; `tidemark run` continues behind them. If nothing is missing, nothing happens.
+
+    With --reason, open records that were rejected for it are closed instead: they stay in quarantine, but no requeue
+    takes them, and answers no longer wait for them.
     """
     settings = globals_of(context).settings()
     declared(settings, [stream])
     kind = settings.stream(stream).source.kind
-    if kind != "kafka":
-        raise WrongUsage(f"{stream}: its source is of kind {kind!r}; expected 'kafka'")
+    if kind != "kafka" and not reason:
+        raise WrongUsage(
+            f"{stream}: its source is of kind {kind!r}; expected 'kafka', or a --reason of rejected records"
+        )
     if as_json and not yes:
         raise WrongUsage("--json asks nothing: it needs --yes")
+    if reason:
+        return _close(settings, stream, reason, yes, as_json)
     from jobs import accept_loss as job
     from jobs.outcome import recorded
     from lakehouse.cli.output import print_json
@@ -62,3 +74,30 @@ def accept_loss(
     elif not refused:
         print(f"{stream}: nothing is gone that was not read; nothing to accept")
     return 1 if refused else None
+
+
+def _close(settings: Settings, stream: str, reasons: Sequence[str], yes: bool, as_json: bool) -> int | None:
+    """Give up open records of some reasons, once this is confirmed."""
+    from jobs import accept_loss as job
+    from jobs.outcome import recorded
+    from lakehouse.cli.output import print_json
+    from lakehouse.spark.session import session_with_log
+    from lakehouse.streams.quarantine import waiting_records
+
+    waiting = waiting_records(settings.layout, settings.stream(stream))
+    listing = ", ".join(f"{name} {waiting[name]:,}" for name in reasons if name in waiting)
+    if (
+        listing
+        and not yes
+        and not typer.confirm(f"{stream}: give up rejected records ({listing})?", err=True)
+    ):
+        return 1
+    spark = session_with_log(settings)
+    figures = recorded("accept_loss", settings, stream, lambda: job.close(settings, spark, stream, reasons))
+    if as_json:
+        print_json({"stream": stream, **figures})
+    elif figures["lost"]:
+        print(f"{stream}: gave up {figures['lost']:,} rejected records: {listing}; next: `tidemark run`")
+    else:
+        print(f"{stream}: no record is open that was rejected as {' or '.join(reasons)}; nothing to accept")
+    return None

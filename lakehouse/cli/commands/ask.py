@@ -78,6 +78,7 @@ def ask(
     keys = pairs(where or [], "--where")
     from lakehouse.serving.ask import ask as asking
     from lakehouse.serving.ask import question as of
+    from lakehouse.serving.ask.doubt import doubts
     from lakehouse.serving.ask.missing import missing_of
     from lakehouse.serving.sandbox.sandbox import open_published
 
@@ -85,13 +86,12 @@ def ask(
     with open_published(home) as published:
         chosen = agg or of.default_aggregate(published.connection, stream, measure)
         between = (start_us, end_us)
-        answers = asking.ask(
-            published, stream, measure, chosen, *between, keys or None, by or None, exact, limit, timeout
-        )
+        answers = asking.ask(published, stream, measure, chosen, *between, keys, by, exact, limit, timeout)
         asked = of.Question(
             stream, measure, chosen, *between, of.values_as_text(keys), tuple(by or ()), limit
         )
         missing = missing_of(published.connection, asked, answers)
+        because = doubts(published.connection, asked, answers)
     elapsed_ms = round(1000 * (time.perf_counter() - began), 1)
     if keys and not any(answer.rows for answer in answers):
         for sentence in asking.unknown_keys(home, stream, measure, keys, timeout):
@@ -103,7 +103,7 @@ def ask(
         print_json(documents if by else documents[0])
     else:
         _print(question, answers, by or [])
-        _print_notes(answers, missing, elapsed_ms)
+        _print_notes(answers, missing, because, elapsed_ms)
 
 
 def _print(question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[str]) -> None:
@@ -126,17 +126,17 @@ def _print(question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[
     print_table(headers, rows, title=title)
 
 
-def _print_notes(answers: Sequence[Answer], missing: Missing | None, elapsed_ms: float) -> None:
+def _print_notes(
+    answers: Sequence[Answer], missing: Missing | None, because: Sequence[str], elapsed_ms: float
+) -> None:
     from lakehouse.cli.output import print_line
+    from lakehouse.serving.ask.doubt import is_in_doubt
 
     if withheld := next((answer.withheld for answer in answers if answer.withheld), None):
         print_line(withheld)
     if missing:
         print(missing.sentence)
-    if doubtful := max((answer.unchecked for answer in answers), default=0):
-        print_line(
-            f"{doubtful:,} rows came when identities of their time were no longer known and may repeat others: the "
-            "interval holds the value without them and the one with them; see duplicates_within"
-        )
-    is_open = not all(answer.final or answer.unchecked for answer in answers)
+    for sentence in because:
+        print_line(sentence)
+    is_open = not all(answer.final or is_in_doubt(answer) for answer in answers)
     print(f"{elapsed_ms:g} ms{'; not final: late rows may still come' if is_open else ''}")

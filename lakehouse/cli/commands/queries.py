@@ -111,6 +111,8 @@ def _print(found: Mapping[str, Any], settings: Settings) -> None:
                 print_line(f"{facts['query']}: the next tick is {waiting}")
     _print_operators(found["queries"])
     for facts in found["queries"]:
+        for doubt in facts["doubts"]:
+            print_line(f"{facts['query']}: not final: {doubt}")
         if facts["state"] == "stopped":
             print_line(f"\n{facts['query']} is stopped: {stopped_in_words(facts['stopped'])}")
     for name, problems in found["faulty"].items():

@@ -58,6 +58,8 @@ def print_explained(facts: Facts, text: ExplainText) -> None:
     """Print what is known of a query; before its first batch that is its plan."""
     description = f": {facts['description']}" if facts["description"] else ""
     print_line(f"{facts['query']}{description}\nstate: {_state_in_full(facts)}")
+    for doubt in facts["doubts"]:
+        print_line(f"not final: {doubt}")
     for name, sentence in plan_in_words(facts, text):
         print_line(f"{name + ':':<11}{sentence}")
     if not facts["batches"]:

@@ -48,6 +48,8 @@ def print_status(found: Facts) -> None:
     if doubtful := [(stream["stream"], stream["unchecked"]) for stream in streams if stream.get("unchecked")]:
         title = "unchecked: too old to be compared when they came; answers over their times hold both cases"
         print_table(("stream", "rows that may repeat others"), doubtful, title=title)
+    if doubts := [(each["query"], each["doubt"]) for each in found["doubts"]]:
+        print_table(("query", "what"), doubts, title="results that are not final")
     if held := [_held(stream) for stream in streams if stream.get("ahead_us")]:
         title = "rows ahead of their stream: levels and retention do not follow them (docs/configuration.md)"
         print_table(("stream", "newest", "confirmed"), held, title=title)

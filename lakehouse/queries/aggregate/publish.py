@@ -172,7 +172,7 @@ def _output(query: AggregateQuery, measure: Measure) -> ShownColumn:
 def final_ticks(connection: duckdb.DuckDBPyConnection, snapshot: AggregateSnapshot) -> int | None:
     """Return the time before which ticks are final: as late as streams allow, and before all that waits for repair."""
     passed_us = None if snapshot.time_us is None else snapshot.time_us - snapshot.latest_us + 1
-    return final_before(connection, passed_us, _open(snapshot))
+    return final_before(connection, snapshot.sure_before(passed_us), _open(snapshot))
 
 
 def _revisions(source: str, names: str) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.columns import Column
 from lakehouse.declare.stream import Stream, instant_us
+from lakehouse.home.doubtful import doubts_of
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import bounds, files_between, table_id
 from lakehouse.queries.kind import Output, Query
@@ -144,7 +145,7 @@ class RowsSnapshot(QuerySnapshot):
     @property
     def passed_us(self) -> int | None:
         """The time before which no row that is as late as its stream allows can change anything."""
-        return None if self.time_us is None else self.time_us - self.latest_us
+        return self.sure_before(None if self.time_us is None else self.time_us - self.latest_us)
 
     def take(self, store: RowStore) -> None:
         """Add the rows that are to be published."""
@@ -194,6 +195,13 @@ def shared_fields(
     metrics = read_published_metrics(layout, query.name, kinds, before)
     newest_us = metrics["newest_us"]
     waiting = ("batch", metrics["repaired_through"] + 1, None)
+    published_from_us = (
+        None if newest_us is None or published_us is None else floor_to(step_us, newest_us - published_us)
+    )
+    reach_us = max(getattr(each, "window_us", 0) for each in (query, *query.sides))
+    doubts = doubts_of(
+        layout, query.streams, None if published_from_us is None else published_from_us - reach_us
+    )
     return {
         "name": query.name,
         "kind": query.kind,
@@ -201,11 +209,11 @@ def shared_fields(
         "definition": query.definition(),
         "statement": query.statement,
         **metrics,
-        "published_from_us": None
-        if newest_us is None or published_us is None
-        else floor_to(step_us, newest_us - published_us),
+        "published_from_us": published_from_us,
         "latest_us": max(streams[stream].latest for stream in query.streams),
         "late_files": tuple(files_between(layout.missed_rows(query.name), waiting)),
+        "doubts": [each.sentence for each in doubts],
+        "doubtful_from_us": min((each.from_us - reach_us for each in doubts), default=None),
     }
 
 

@@ -21,6 +21,7 @@ from itertools import groupby
 from typing import Any, ClassVar
 
 from lakehouse.declare.stream import Stream
+from lakehouse.home.doubtful import Doubt, doubts_of
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.home.query_meaning import meanings
@@ -135,6 +136,10 @@ class QueryState(ABC):
             return "new"
         return "behind" if any(self.waiting.values()) else "current"
 
+    def _doubts(self) -> Sequence[Doubt]:
+        """Return the rows of its streams that its results cannot be sure of."""
+        return doubts_of(self.layout, self.query.streams, None) if self.metrics.finished else []
+
     def _scan_summary(self) -> Facts:
         if self.scans is None:
             return {}
@@ -158,6 +163,7 @@ class QueryState(ABC):
             **self.own_summary(),
             **self._scan_summary(),
             "state": self.state,
+            "doubts": [doubt.sentence for doubt in self._doubts()],
             "waiting": self.waiting,
             "batches": metrics.finished,
             "rows": metrics.total("rows"),

@@ -32,12 +32,25 @@ class Grouping(NamedTuple):
     series: int
 
 
+class Doubtful(NamedTuple):
+    """The first and last time of ``n`` rows with a value that answers cannot be sure of."""
+
+    from_us: int
+    to_us: int
+    n: int
+
+    def touches(self, start_us: int, end_us: int) -> bool:
+        """Return whether one of them may be in a range."""
+        return self.from_us < end_us and self.to_us >= start_us
+
+
 @dataclass(frozen=True)
 class Ladder:
     """A measure in the table ``ladder``.
 
     Levels are (first_slot, width_us, parent_width_us, finer_us, horizon_us); groupings come fewest keys first;
-    ``unchecked``: the first and last times of rows that may repeat others.
+    ``unchecked``: the first and last times of rows that may repeat others, and how many; ``ambiguous``: likewise, of
+    rejected rows whose local time comes twice.
     """
 
     levels: tuple[tuple[int, int, int, int, int], ...]
@@ -48,11 +61,12 @@ class Ladder:
     final_before_us: int
     earliest_us: int
     kept_us: int
-    unchecked: tuple[tuple[int, int], ...]
+    unchecked: tuple[Doubtful, ...]
+    ambiguous: tuple[Doubtful, ...]
 
     def in_doubt(self, start_us: int, end_us: int) -> bool:
-        """Return whether a range touches times with rows that may repeat others."""
-        return any(first < end_us and last >= start_us for first, last in self.unchecked)
+        """Return whether a range touches times with rows that answers cannot be sure of."""
+        return any(one.touches(start_us, end_us) for one in (*self.unchecked, *self.ambiguous))
 
 
 _LADDER = """
@@ -62,7 +76,8 @@ _LADDER = """
             rows: ifnull(g.refined_rows, 0), series: ifnull(g.refined_series, 0)
         }}),
         is_exact, divisor, version, final_before_us, earliest_us, kept_us,
-        list_transform(unchecked, lambda met: [met.from_us, met.to_us])
+        list_transform(unchecked, lambda met: [met.from_us, met.to_us, met.n]),
+        list_transform(ambiguous, lambda met: [met.from_us, met.to_us, met.n])
     FROM ladder, publication WHERE stream = {stream} AND measure = {measure} ORDER BY level
 """
 _KNOWN: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[tuple[str, str], Ladder | None]] = (
@@ -109,6 +124,5 @@ def _read(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> L
     named = tuple(
         Grouping(one["id"], tuple(one["names"]), one["text"], one["rows"], one["series"]) for one in groupings
     )
-    *_, unchecked = rows[0]
-    facts = (*rows[0][6:-1], tuple((first, last) for first, last in unchecked))
-    return Ladder(tuple(row[:5] for row in rows), named, *facts)
+    doubtful = (tuple(Doubtful(*each) for each in ranges) for ranges in rows[0][-2:])
+    return Ladder(tuple(row[:5] for row in rows), named, *rows[0][6:-2], *doubtful)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "value, low, high, exact, rows, nodes_read, finest_granularity_us, as_of_version, key, grouping, final, "
-    "rows_low, rows_high, unchecked"
+    "rows_low, rows_high, unchecked, ambiguous"
 )
 
 

@@ -82,7 +82,8 @@ class Answer:
     ``final``: the range ends more than ``latest`` before the stream's newest time. ``key`` holds the values of the
     keys asked by, as text. ``unchecked``: at most so many of the rows may repeat others, as they came when the
     identities of their time were no longer known; the interval holds the value without them and the one with them,
-    and the answer is neither exact nor final. ``withheld``: a sentence if newer data of the stream are withheld.
+    and the answer is neither exact nor final. ``ambiguous``: so many rejected rows, whose local time comes twice, may
+    be inside; likewise. ``withheld``: a sentence if newer data of the stream are withheld.
     """
 
     value: float | None
@@ -99,6 +100,7 @@ class Answer:
     rows_low: int
     rows_high: int | None
     unchecked: int = 0
+    ambiguous: int = 0
     withheld: str | None = None
 
 

@@ -22,6 +22,7 @@ from lakehouse.home.corrections import RETRACT, raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import files_between
 from lakehouse.home.tables_place import is_on_store
+from lakehouse.serving.ask.doubt import doubts
 from lakehouse.serving.ask.ladder import chosen_grouping, ladder_of
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order
@@ -81,7 +82,7 @@ def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None
     """Answer from nodes if raw rows of the range were deleted for their age; nothing if none were.
 
     Raises:
-        AskError: if the nodes give no exact answer, or rows of the range may repeat others.
+        AskError: if the nodes give no exact answer, or some of its rows are in doubt.
     """
     row = reader.connection.execute(
         f"SELECT earliest_us FROM streams WHERE stream = {text(question.stream)}"
@@ -92,11 +93,8 @@ def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None
     if not is_gone and not (ladder and ladder.in_doubt(question.start_us, question.end_us)):
         return []
     answers = answer(reader.connection, question)
-    if doubtful := max((found.unchecked for found in answers), default=0):
-        raise AskError(
-            f"no answer over this range is exact: {doubtful:,} rows of {question.stream} came when identities of their "
-            "time were no longer known and may repeat others; without exact the interval holds both"
-        )
+    if because := doubts(reader.connection, question, answers):
+        raise AskError(f"no answer over this range is exact, ask without exact: {'; '.join(because)}")
     if is_gone and not all(found.exact for found in answers):
         kept = iso_timestamp(kept_us or 0)
         raise AskError(

@@ -167,7 +167,7 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
             nodes,
         ),
         *(stream.raw_from_us, stream.retracted),
-        *(sum(one.n for one in stream.unchecked if one.measure == ROWS), stream.basis()),
+        *(sum(one.n for one in stream.unchecked if one.measure == ROWS), stream.timezone, stream.basis()),
     )
     connection.execute(f"INSERT INTO streams VALUES {row(values)}")
     for reason, records in sorted(stream.quarantine.items()):
@@ -242,6 +242,7 @@ def _write_ladder(
             *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream, measure.name)),
             *(measure.is_counter, groupings, str([one["key_names"] for one in groupings])),
             in_ladder(stream.unchecked, measure.name),
+            in_ladder(stream.ambiguous, measure.name),
         )
         connection.execute(f"INSERT INTO ladder VALUES {row(values)}")
 

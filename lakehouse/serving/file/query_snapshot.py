@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SHARED_COLUMNS = (
     *("kind", "description", "statement", "batches", "repairs", "repaired_through", "repaired_us", "rows"),
     *("repaired", "missed", "refused", "unusable", "gone", "time_us", "newest_us", "published_from_us"),
-    "table_id",
+    *("doubts", "table_id"),
 )
 _NO_VALUES = (
     "SELECT ''::VARCHAR AS query, ''::VARCHAR AS output, []::VARCHAR[] AS key_values, "
@@ -48,7 +48,8 @@ class QuerySnapshot(ABC):
     Its tables count with batches up to ``batches``, repairs up to ``repairs``, and results from ``published_from_us``
     on (None: all). ``definition``: what its rows depend on; ``statement``: the query as it was written, for people.
     ``latest_us``: how late rows of its streams are expected at most. ``late_files``: the data files of its log.
-    ``table_id``: the table of its metrics.
+    ``table_id``: the table of its metrics. ``doubts``: sentences about rows of its streams that it cannot be sure of;
+    what it found from ``doubtful_from_us`` on may change with them.
     """
 
     # The statements of sql/serving that the kind fills in; a version depends on their text.
@@ -74,6 +75,14 @@ class QuerySnapshot(ABC):
     gone: int
     table_id: str | None
     late_files: Sequence[Path]
+    doubts: Sequence[str] = ()
+    doubtful_from_us: int | None = None
+
+    def sure_before(self, before_us: int | None) -> int | None:
+        """Return the time before which results are final, where late rows alone would let them be before another."""
+        if before_us is None or self.doubtful_from_us is None:
+            return before_us
+        return min(before_us, self.doubtful_from_us)
 
     def identity(self) -> str:
         """Return a text that determines the published content: equal texts publish the same answers."""

@@ -90,7 +90,8 @@ class StreamSnapshot:
     time when they came. ``since`` says from when on the values of measures that were added later are known.
     ``correction`` is the number of the last correction of its
     history, ``rebuilt`` that of the last one that changed nodes, and whether it is done; all raw rows from
-    ``raw_from_us`` on exist. ``unchecked`` are the rows that may repeat others. If ``changed`` is given, ``nodes``,
+    ``raw_from_us`` on exist. ``unchecked`` are the rows that may repeat others, ``ambiguous`` those that may be
+    missing, as their local time comes twice in ``timezone``. If ``changed`` is given, ``nodes``,
     ``ledger`` and ``totals`` are not: these changes and the current version are everything.
     """
 
@@ -117,6 +118,8 @@ class StreamSnapshot:
     raw_from_us: int | None = None
     retracted: int = 0
     unchecked: Sequence[UncheckedRange] = ()
+    ambiguous: Sequence[UncheckedRange] = ()
+    timezone: str = "UTC"
     rebuilt: int = 0
     changed: ChangedNodes | None = None
 
@@ -152,7 +155,8 @@ class StreamSnapshot:
             [(measure, measure.default_agg) for measure in self.measures],
         )
         times = (self.newest_us, self.confirmed_us, self.earliest_us, self.latest_us)
-        changing = (sorted(self.quarantine.items()), self.correction, list(self.unchecked))
+        doubtful = (list(self.unchecked), list(self.ambiguous), self.timezone)
+        changing = (sorted(self.quarantine.items()), self.correction, *doubtful)
         kept = (list(self.levels), list(self.horizons))
         return repr((*shown, *kept, *times, self.batch, self.raw_path, *changing))
 

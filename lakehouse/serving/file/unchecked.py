@@ -1,4 +1,4 @@
-"""Rows that may repeat others, as a version publishes them: by range of time and measure, see streams/unchecked.py."""
+"""Rows that answers cannot be sure of, as a version publishes them: ranges of time, see home/doubtful.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lakehouse.home.table_log import read_rows
+from lakehouse.home.doubtful import ranges_in_doubt
 
 
 class UncheckedRange(NamedTuple):
@@ -25,11 +25,10 @@ class UncheckedRange(NamedTuple):
     greatest: float | None
 
 
-def ranges_through(table: Path, batch: int) -> list[UncheckedRange]:
-    """Return the ranges of batches up to one, in order; none where there is no table, which stays small."""
-    names = UncheckedRange._fields
-    ranges = (row for row in read_rows(table) if row["batch"] <= batch)
-    return sorted(UncheckedRange(*(row[name] for name in names)) for row in ranges)
+def ranges_through(table: Path, batch: int, reason: str) -> list[UncheckedRange]:
+    """Return the ranges of a reason of batches up to one, in order; none where there is no table."""
+    names, rows = UncheckedRange._fields, ranges_in_doubt(table, batch)
+    return sorted(UncheckedRange(*(row[name] for name in names)) for row in rows if row["reason"] == reason)
 
 
 def in_ladder(ranges: Sequence[UncheckedRange], measure: str) -> list[dict[str, Any]]:

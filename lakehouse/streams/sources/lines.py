@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Source
+from lakehouse.home.doubtful import AMBIGUOUS
 from lakehouse.streams.sources.landed_content import ANYWHERE, Landing, blocks, fault_of, landing_of
 from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.nfdump import without_remarks
@@ -23,7 +24,6 @@ from lakehouse.streams.sources.numbered import located_lines
 from lakehouse.streams.sources.parquet_rows import parsed_parquet
 from lakehouse.streams.sources.parser import Parser
 from lakehouse.streams.sources.shown_offsets import ShownOffsets, shown_offsets
-from lakehouse.streams.sources.verdicts import AMBIGUOUS
 from lakehouse.streams.sources.zeek import without_headers
 
 BATCH_LINES = 100_000

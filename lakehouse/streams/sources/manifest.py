@@ -131,9 +131,10 @@ class OffsetRange:
 class Manifest:
     """Manifest of one ingest batch: new files, messages of topics, or records taken back out of quarantine.
 
-    Of kind ``lost``, ``split`` and ``set_aside`` it reads nothing. The ranges of the first are messages that are gone;
-    a split one is in two batches behind it; files and ranges that are set aside failed with an ``error``. What
-    ``is_part`` of a split batch, or was set aside once, has one attempt.
+    Of kind ``lost``, ``split`` and ``set_aside`` it reads nothing. The ranges of the first are messages that are gone,
+    or its reasons those of rejected records that are given up; a split one is in two batches behind it; files and
+    ranges that are set aside failed with an ``error``. What ``is_part`` of a split batch, or was set aside once, has
+    one attempt.
     """
 
     batch: int
@@ -147,6 +148,15 @@ class Manifest:
     repeats: tuple[Repeat, ...] = ()
     # When its files were listed, or its offsets fixed: by this machine's clock.
     listed_us: int = field(default_factory=lambda: time.time_ns() // 1000, compare=False)
+
+    @property
+    def closes_records(self) -> bool:
+        """True if it closes rejected records: of its reasons, or for a requeue without any, of all."""
+        return self.kind == "requeue" or (self.kind == "lost" and bool(self.reasons))
+
+    def closes(self, reason: str) -> bool:
+        """True if it closes records that were rejected for a reason."""
+        return self.closes_records and (not self.reasons or reason in self.reasons)
 
     def to_json(self) -> str:
         """Return the manifest as one line of JSON."""

@@ -222,6 +222,10 @@ class ManifestStore:
         self._add(manifest)
         return manifest
 
+    def add_loss(self, reasons: tuple[str, ...]) -> None:
+        """Write the manifest of a batch that gives up quarantined records of these reasons."""
+        self._add(Manifest(self.last_batch + 1, "lost", (), reasons))
+
     def add_ranges(self, batches: Iterable[tuple[OffsetRange, ...]]) -> None:
         """Write a manifest for each batch of messages."""
         for ranges in batches:

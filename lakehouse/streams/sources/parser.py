@@ -213,7 +213,7 @@ class Parser:
                     raise Rejected(_NOT_UTF8)
                 result.append(values.of(row, listed_us))
             except Rejected as verdict:
-                result.append(_reason(str(verdict)))
+                result.append({**_reason(str(verdict)), **verdict.values})
         return self._table(result), cut.places[is_open], cut.items[is_open]
 
     def _rejected(self, verdicts: _Verdicts) -> _Part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,9 +39,9 @@ class RowValues:
         """Return the values of a row by column, None where they are missing; ``listed_us``: of its record.
 
         Raises:
-            Rejected: when the row is not accepted.
+            Rejected: when the row is not accepted; if its local time comes twice, with its measures.
         """
-        event = self._event(texts[EVENT], listed_us)
+        event = self._event(texts, listed_us)
         values: dict[str, Value] = {"event_us": event, "arrival_us": self._arrival(texts, event)}
         for name, column in self._columns.items():
             values[name] = _value(name, texts[name], column)
@@ -50,8 +51,9 @@ class RowValues:
     def _columns(self) -> dict[str, Column]:
         return self.stream.all_columns
 
-    def _event(self, text: str | None, listed_us: int | None) -> int:
+    def _event(self, texts: Texts, listed_us: int | None) -> int:
         time, (low, high) = self.stream.event_time, self.stream.event_time_bounds
+        text = texts[EVENT]
         if text is None:
             raise Rejected(f"no_event_time: {time.column} is missing")
         event = time_of(text, time)
@@ -63,8 +65,18 @@ class RowValues:
             raise Rejected(ahead_of_listing(event - listed_us, self.stream))
         is_twice = clock_change(text, time)
         if is_twice is not None:
-            raise Rejected(changed_clock(text, time, is_twice))
+            raise Rejected(
+                changed_clock(text, time, is_twice), self._measured(texts, event) if is_twice else {}
+            )
         return event
+
+    def _measured(self, texts: Texts, event: int) -> dict[str, Value]:
+        """Return a moment and the measures of a row, None where they are missing or wrong."""
+        values: dict[str, Value] = {"event_us": event}
+        for name in self.stream.measures:
+            with suppress(Rejected):
+                values[name] = _value(name, texts[name], self._columns[name])
+        return values
 
     def _arrival(self, texts: Texts, event: int) -> int | None:
         time, bounds = self.stream.arrival_time, self.stream.clock_bounds

@@ -5,13 +5,15 @@ A verdict is "reason: detail". Where it needs values of the record, its parts ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
 from lakehouse.declare.durations import format_duration, spelled_duration
 from lakehouse.declare.stream import ClockBounds, Source, Stream, TimeColumn, Unpivot
 from lakehouse.declare.timestamps import format_timestamp
+from lakehouse.home.doubtful import AMBIGUOUS
 from lakehouse.streams.sources.manifest import Layout
+from lakehouse.streams.sources.texts import Value
 
 DAY_US = 86_400_000_000
 # A unit of time has so many thousands of the next one.
@@ -19,7 +21,6 @@ _UNITS = ("s", "ms", "us", "ns")
 # The calendar is the same again after so many years and days.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _EPOCH = date(1970, 1, 1)
-AMBIGUOUS = "ambiguous_time"
 # No fault: the record was read before, in a file of another name, and is a duplicate.
 READ_BEFORE = "read_before"
 NO_OBJECT = "malformed: expected one JSON object"
@@ -27,7 +28,11 @@ MISQUOTED = "quotes that do not end with their field"
 
 
 class Rejected(Exception):
-    """A record, or a row of it, has this verdict: "reason: detail"."""
+    """A record, or a row of it, has this verdict: "reason: detail"; ``values``: columns that it has nevertheless."""
+
+    def __init__(self, verdict: str, values: Mapping[str, Value] | None = None) -> None:
+        super().__init__(verdict)
+        self.values = values or {}
 
 
 def expected_object(path: str, found: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from lakehouse.serving.ask.doubt import doubts
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import INCREASE, Question, check, withheld_of
 from lakehouse.serving.literals import name, text, text_map, texts
@@ -74,7 +75,8 @@ def evaluated(
     for one in filled:
         one.points.sort()
     withheld = withheld_of(reader.connection, of.stream)
-    return Found(filled, [*tally.warnings(), *([withheld] if withheld else [])])
+    because = [*tally.warnings(), *doubts(reader.connection, question)]
+    return Found(filled, [*because, *([withheld] if withheld else [])])
 
 
 _Key = tuple[tuple[str, str | None], ...]

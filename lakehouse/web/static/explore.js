@@ -85,13 +85,12 @@ function fewer(at, question, { rows, truncated }) {
 
 function answer(whole) {
   const [one] = whole.rows;
-  const isNothing = one.value === null && !one.rows;
+  const isNothing = one.value === null && !one.rows && !one.ambiguous;
   const kind = isNothing ? "no row to answer from" : one.exact ? h("span", { class: "good" }, "exact") : h("span", { class: "warn" }, "bounded");
   return h("section", { class: "card", "aria-label": "Answer for the whole range" },
-    h("div", { class: "answer" }, cell(one.value)), whole.withheld ? h("p", { class: "warn", role: "note" }, whole.withheld) : null, (whole.notes ?? []).map((note) => h("p", whole.missing ? { class: "warn", role: "note" } : { class: "error", role: "alert" }, note)),
+    h("div", { class: "answer" }, cell(one.value)), [...(whole.withheld ? [whole.withheld] : []), ...(whole.doubts ?? [])].map((note) => h("p", { class: "warn", role: "note" }, note)), (whole.notes ?? []).map((note) => h("p", whole.missing ? { class: "warn", role: "note" } : { class: "error", role: "alert" }, note)),
     facts([["sure interval", isNothing ? null : `[${cell(one.low)}, ${cell(one.high)}]`], ["kind", kind],
-      ["final", one.final ? h("span", { class: "good" }, "yes") : h("span", { class: "warn" }, one.unchecked ? "not final" : "not final: late rows may still come")],
-      ...(one.unchecked ? [["unchecked", h("span", { class: "warn" }, `${number(one.unchecked)} rows may repeat others: the interval holds the value without them and with them`)]] : []),
+      ["final", one.final ? h("span", { class: "good" }, "yes") : h("span", { class: "warn" }, one.unchecked || one.ambiguous ? "not final" : "not final: late rows may still come")],
       ["rows", number(one.rows)], ["nodes read", number(one.nodes_read)], ["version", h("a", { href: `/v/${whole.version}/ask.json?${encoded({ ...whole.question, from: `${whole.question.from_us}us`, to: `${whole.question.to_us}us`, where: Object.entries(whole.question.where).map(([k, v]) => `${k}=${v}`), from_us: null, to_us: null })}` }, whole.version)]]));
 }
 

@@ -13,6 +13,7 @@ export async function queries(sheet, parameters, go, later) {
   sheet.append(table("Queries", [["query", (row) => h("a", { href: `?view=queries&query=${encodeURIComponent(row.query)}` }, row.query)], ["kind", (row) => row.kind], ["what it is for", (row) => row.description],
     ["published", (row) => number(row.published), true], ["rows waiting for repair", (row) => number(row.open), true]], chosen ? [chosen] : rows));
   if (!chosen && parameters.get("query")) throw new Error(`no query ${parameters.get("query")} is published`);
+  for (const row of chosen ? [chosen] : rows) for (const doubt of row.doubts ?? []) sheet.append(h("p", { class: "warn", role: "note" }, `${row.query}: ${doubt}`));
   if (!chosen) return;
   sheet.append(h("h2", {}, "State"), facts([["batches", number(chosen.batches)], ["repairs", `${number(chosen.repairs)}, through batch ${cell(chosen.repaired_through)}`], ["rows taken in", number(chosen.rows)],
     ["found online", number(chosen.rows_found)], ["found by repair", number(chosen.repaired)], ["rows that may have missed partners", number(chosen.missed)], ["partners gone for good", number(chosen.gone)],

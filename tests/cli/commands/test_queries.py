@@ -25,6 +25,7 @@ FIELDS = {
         "recall",
         "period_us",
         "state",
+        "doubts",
     ),
     *("waiting", "batches", "rows", "pairs_online", "pairs_repaired", "open", "held", "state_bytes"),
     *("newest_us", "last_batch_at", "last_batch_age_s"),
