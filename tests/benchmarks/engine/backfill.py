@@ -1,8 +1,8 @@
 """A backfill of many rows as one batch: what the driver's process holds at most, whatever the rows and keys.
 
-Rows of a stream with an identity, rolled up by device: a million and ten million rows of a thousand devices, then as
-many of a million devices. Each in a process of its own, on Spark's runner: ingest, then the rollup. Megabytes that the
-job's Python process has at most in each step, and at the end of it those of its JVM; seconds of processors of all.
+Rows of a stream with an identity, rolled up by device: a million and ten million rows, of a thousand devices and of a
+million. Each in a process of its own, on Spark's runner: ingest, then the rollup. Megabytes that the job's Python
+process has at most in each step, and at the end of it those of its JVM; seconds of processors of all.
 ``--quick``: 20,000 rows.
 """
 
@@ -44,7 +44,7 @@ columns = { ts = "int", device = "string", temp = "double" }
 """
 T0, PIECE = 1_600_000_000, 1_000_000
 SIZES, QUICK_SIZES = (
-    ((1_000_000, 1000), (10_000_000, 1000), (1_000_000, 1_000_000), (10_000_000, 1_000_000)),
+    ((1_000_000, 1000), (1_000_000, 1_000_000), (10_000_000, 1000), (10_000_000, 1_000_000)),
     ((20_000, 1000),),
 )
 HEADS = ("rows", "devices", "step", "driver MB at most", "JVM MB", "seconds", "processor seconds")
@@ -58,17 +58,17 @@ def figures(quick: bool) -> dict[str, Any]:
         environment = os.environ | {"TIDEMARK_ENGINE__RUNNER": "spark"}
         printed = subprocess.run(called, check=True, env=environment, capture_output=True, text=True).stdout
         found[f"{rows}_of_{devices}"] = json.loads(printed.splitlines()[-1])
-    if not quick:
-        lines = [[*map(int, key.split("_of_")), *step] for key, steps in found.items() for step in steps]
-        about = "Other work ran on the same two cores, so seconds say little."
-        write(
-            "engine",
-            "backfill",
-            "Memory of the driver in a backfill",
-            __doc__ or "",
-            about,
-            table(HEADS, lines),
-        )
+        if not quick:
+            lines = [[*map(int, key.split("_of_")), *step] for key, steps in found.items() for step in steps]
+            about = "Other work ran on the same two cores, so seconds say little."
+            write(
+                "engine",
+                "backfill",
+                "Memory of the driver in a backfill",
+                __doc__ or "",
+                about,
+                table(HEADS, lines),
+            )
     return found
 
 
