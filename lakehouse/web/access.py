@@ -36,6 +36,7 @@ from lakehouse.web.tokens import BEGINS, LOCAL, Scope, Token, read_tokens, token
 log = logging.getLogger(__name__)
 # A chart asks for some dozen.
 MOST_PARAMETERS = 500
+_LENGTHS = (b"content-length", b"transfer-encoding")
 # What proxies add to a request that came from elsewhere.
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 # Answered without a token: that a server is there.
@@ -144,11 +145,15 @@ class Access:
 
 
 def _check_address(scope: Asgi) -> None:
-    """Refuse what no address means, before anything reads it.
+    """Refuse what no address means, and a body of two lengths, before anything reads it.
 
     Raises:
         Problem: 400.
     """
+    if sum(name in _LENGTHS for name, _ in scope["headers"]) > 1:
+        # A proxy that goes by the other one would take the rest for somebody else's request.
+        said = "a body has Content-Length or Transfer-Encoding, not both"
+        raise Problem(400, "Wrong request", said, {"Connection": "close"})
     if "\0" in scope["path"] or b"%00" in scope["query_string"]:
         raise Problem(400, "Wrong parameter", "a text with a NUL character cannot be asked for")
     if scope["query_string"].count(b"&") >= MOST_PARAMETERS:

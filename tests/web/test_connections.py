@@ -108,6 +108,18 @@ def test_requests_of_one_connection_are_answered_one_after_the_other(small: str)
         assert [client.get(f"{small}/healthz").status_code for _ in range(5)] == [200] * 5
 
 
+def test_a_body_of_two_lengths_is_refused_and_the_connection_closed(small: str) -> None:
+    head = _request("/latest/sql.json").replace(b"GET", b"POST").removesuffix(b"\r\n")
+    lengths = b"Content-Type: text/plain\r\nContent-Length: 8\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with _connected(small) as client:
+        client.sendall(head + lengths + b"8\r\nSELECT 1\r\n0\r\n\r\n")
+        answered = b""
+        while piece := _first_bytes(client):
+            answered += piece
+
+    assert answered.startswith(b"HTTP/1.1 400") and b"not both" in answered
+
+
 def test_one_address_has_half_of_the_connections_however_busy_they_are(small: str) -> None:
     with ExitStack() as busy:
         listening = [busy.enter_context(_connected(small)) for _ in range(15)]
