@@ -39,7 +39,7 @@ class HeldJoin:
 
     def __init__(self, query: PairsQuery) -> None:
         self.join = QJoin(query.condition, query.window_us, policy_of(query), query.clock)
-        self.shown, self.following, self._window_us = ShownRows(), 0, query.window_us
+        self.shown, self.following = ShownRows(), 0
         self._unwritten: list[pa.Table] = []
 
     @property
