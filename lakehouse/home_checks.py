@@ -242,6 +242,15 @@ def empty_landings(home: HomeState) -> Iterator[Finding]:
             continue
 
 
+def unread_topics(home: HomeState) -> Iterator[Finding]:
+    """Streams whose broker does not answer now, or lacks a topic of theirs."""
+    from lakehouse.streams.sources.kafka import why_unread
+
+    for name, stream in (home.settings.streams if home.settings else {}).items():
+        if stream.source.kind == "kafka" and (found := why_unread(stream.source)):
+            yield Finding(f"topics of {name}", "wrong", found, "mend what it says, then `tidemark run`")
+
+
 HOME_CHECKS: Sequence[Check] = (
     failed_jobs,
     withheld_streams,
@@ -255,6 +264,7 @@ HOME_CHECKS: Sequence[Check] = (
     faulty_queries,
     unread_files,
     empty_landings,
+    unread_topics,
 )
 
 

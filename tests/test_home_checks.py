@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+import socket
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -124,3 +127,21 @@ def test_quarantine_shares_and_times_ahead_of_the_clock_are_told(lakehouse: Lake
     assert "bad_value 6" in found["quarantine of deep"].found
     assert found["quarantine of deep"].state in ("warning", "wrong")
     assert "3d ahead of this machine" in found["clock of deep"].found
+
+
+def test_a_broker_that_does_not_answer_is_told_of_before_the_first_run(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    text = declared().replace(
+        'path = "landing/*"', f'kind = "kafka"\nservers = ["127.0.0.1:{port}"]\ntopics = ["a"]'
+    )
+    config = tmp_path / "tidemark.toml"
+    config.write_text(re.sub(r"(?m)^settle = .*$", "", text))
+    settings = load_settings(config)
+    started = time.monotonic()
+
+    [found] = examine_home(settings.layout, settings, NOW)
+
+    assert (found.check, found.state) == ("topics of readings", "wrong")
+    assert found.found.startswith(f"Kafka at 127.0.0.1:{port}: ") and "\n" not in found.found
+    assert time.monotonic() - started < 12

@@ -414,12 +414,15 @@ def test_a_topic_that_is_not_there_is_in_status_and_doctor_with_its_broker(
 ) -> None:
     kafka.create("elsewhere", 1)
     stream = lake("nowhere")
+    sentence = f"Kafka at {kafka.servers} has no topic nowhere"
+    config = ("--config", str(stream.settings.config))
+    # Before the first run, too.
+    assert (call([*config, "plan"]), sentence in capfd.readouterr().out) == (0, True)
+    assert (call([*config, "doctor"]), sentence in capfd.readouterr().out) == (1, True)
 
     with pytest.raises(BrokerFailed, match=r"has no topic nowhere; it has .*elsewhere"):
         recorded("ingest", stream.settings, "readings", stream.ingest)
 
-    sentence = f"Kafka at {kafka.servers} has no topic nowhere"
-    config = ("--config", str(stream.settings.config))
     assert (call([*config, "status"]), sentence in capfd.readouterr().out) == (0, True)
     assert (call([*config, "doctor"]), sentence in capfd.readouterr().out) == (1, True)
 

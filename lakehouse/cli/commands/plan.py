@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakehouse.cli.options import AsJson, declared, globals_of
+
+if TYPE_CHECKING:
+    from lakehouse.declare.settings import Settings
+    from lakehouse.declare.stream import Stream
 
 EXAMPLES = (
     "tidemark plan",
@@ -25,7 +29,7 @@ def plan(
     For each level: its width, from when on it has nodes, their number and bytes (a share of the table's). Identities:
     those that new rows are compared with, whether or not raw still has their rows. If tidemark.toml differs from what
     the tables were built for: what is built again and from what, and what older times will lack.
-    Reads the tables as they are; no JVM is started.
+    Reads the tables as they are, and asks the broker of topics of which nothing was read; no JVM is started.
     """
     from lakehouse.cli.output import print_json
     from lakehouse.serving.storage_plan import storage_plan
@@ -33,7 +37,7 @@ def plan(
     settings = globals_of(context).settings()
     declared(settings, [stream] if stream else [])
     chosen = [settings.stream(stream)] if stream else list(settings.streams.values())
-    found = [storage_plan(settings.layout, one) for one in chosen]
+    found = [storage_plan(settings.layout, one) | {"topics": _topics(settings, one)} for one in chosen]
     if as_json:
         print_json(found[0] if stream else found)
         return
@@ -47,6 +51,16 @@ def changes(kept: Mapping[str, Any]) -> Iterator[str]:
     yield from change["effects"]
     yield from (f"older times will lack: {sentence}" for sentence in change["lacks"])
     yield from (f"refused: {sentence}" for sentence in change["refusals"])
+
+
+def _topics(settings: Settings, stream: Stream) -> str | None:
+    """Return why a stream's topics cannot be read, if it has read none yet: later the last run says so."""
+    from lakehouse.home.ledger import read_extent
+    from lakehouse.streams.sources.kafka import why_unread
+
+    if stream.source.kind != "kafka" or read_extent(settings.layout, stream.name).batch:
+        return None
+    return why_unread(stream.source)
 
 
 def _print(kept: Mapping[str, Any]) -> None:
@@ -71,6 +85,8 @@ def _print(kept: Mapping[str, Any]) -> None:
         rows.append(("identities", format_duration(known["keep_us"]), "-", known["rows"], known["bytes"]))
     title = f"{kept['stream']}: newest {time_text(kept['newest_us'])}, since {time_text(kept['earliest_us'])}"
     print_table(("granularity", "kept for", "kept since", "nodes or rows", "bytes"), rows, title=title)
+    if kept["topics"]:
+        print_line(f"topics: {kept['topics']}")
     for sentence in kept["lacks_now"]:
         print_line(f"lacking: {sentence}")
     if raw["next_from_us"] is not None:

@@ -30,6 +30,8 @@ _READING = {
 }
 # Where no broker answers, a quarter of a minute is enough to know.
 _ANSWERS_S = 15.0
+# Who only looks waits less.
+_LOOK_S = 4.0
 # Of the topics that a broker has instead, so many are named.
 _NAMED = 10
 
@@ -77,10 +79,10 @@ def _secret(name: str) -> str:
 
 
 class Broker:
-    """Kafka's administrative client for one source, whose connections end with it."""
+    """Kafka's administrative client for one source, whose connections end with it; it waits so long for an answer."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, answers_s: float = _ANSWERS_S) -> None:
+        self._source, self._answers_s = source, answers_s
         # A refusal, such as of a password, is heard of beside the question, which then has no answer in time.
         self._refusals = list[str]()
         options = {**_CLIENT, **client_options(source), "error_cb": self._heard}
@@ -115,7 +117,7 @@ class Broker:
         from confluent_kafka import KafkaError, TopicCollection
 
         topics = TopicCollection(list(self._source.topics))
-        asked = self._asked(lambda: self._admin.describe_topics(topics, request_timeout=_ANSWERS_S))
+        asked = self._asked(lambda: self._admin.describe_topics(topics, request_timeout=self._answers_s))
         lacking = {KafkaError.UNKNOWN_TOPIC_OR_PART: self._no_topic}
         for topic in self._source.topics:
             told = self._answer(asked[topic], topic, lacking)
@@ -124,7 +126,7 @@ class Broker:
 
     def _no_topic(self, topic: str) -> str:
         """Return the sentence on a topic that is not there, with those that are."""
-        known = self._asked(lambda: self._admin.list_topics(timeout=_ANSWERS_S)).topics
+        known = self._asked(lambda: self._admin.list_topics(timeout=self._answers_s)).topics
         names = sorted(name for name in known if not name.startswith("__"))
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         has = f"it has {', '.join(names[:_NAMED])}{more}" if names else "it has none that this user may see"
@@ -138,7 +140,7 @@ class Broker:
         if not places:
             return {}
         wanted = {TopicPartition(*place): spec for place in places}
-        options = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": _ANSWERS_S}
+        options = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": self._answers_s}
         asked = self._asked(lambda: self._admin.list_offsets(wanted, **options))
         return {
             (each.topic, each.partition): int(self._answer(answer, each.topic).offset)
@@ -151,12 +153,12 @@ class Broker:
         from confluent_kafka import KafkaException
 
         try:
-            return answer.result(2 * _ANSWERS_S)
+            return answer.result(2 * self._answers_s)
         except KafkaException as error:
             sentence = (sentences or {}).get(error.args[0].code())
             told = sentence(topic) if sentence else f"topic {topic}: {self._said(error)}"
         except TimeoutError:
-            told = f"topic {topic}: no answer within {2 * _ANSWERS_S:.0f} s"
+            told = f"topic {topic}: no answer within {2 * self._answers_s:.0f} s"
         raise _failed(self._source, told)
 
     def _asked(self, ask: Callable[[], T]) -> T:
@@ -206,6 +208,15 @@ def place_of(topic: str, partition: int, offset: int) -> TopicPartition:
     from confluent_kafka import TopicPartition
 
     return TopicPartition(topic, partition, offset)
+
+
+def why_unread(source: Source) -> str | None:
+    """Return why topics cannot be read now, in one sentence; None if the broker answers and has them."""
+    try:
+        Broker(source, _LOOK_S).held()
+    except (BrokerFailed, VariableMissing) as failure:
+        return str(failure)
+    return None
 
 
 def _admin() -> Any:
