@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from jobs.outcome import job_of, recorded
+from jobs.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.declare.problems import ConfigError, NotDeclared
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.outcomes import error_text
@@ -34,6 +34,19 @@ def run_for_streams(run: Callable[..., dict[str, Any]], argv: Sequence[str] | No
 def run_for_queries(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None = None) -> int:
     """Run a job for the named registered queries, all by default, as ``run_for_streams`` does."""
     return _run_for("query", run, argv)
+
+
+def run_for_all(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None = None) -> int:
+    """Run a job that covers all streams at once, as ``run_for_streams`` does."""
+    asked = arguments_of(run, argv)
+    try:
+        settings = load_settings(asked.config, asked.home)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    from lakehouse.spark.session import build_session
+
+    return _told(run, settings, ALL_STREAMS, partial(run, settings, build_session(settings)))
 
 
 def arguments_of(
@@ -65,16 +78,26 @@ def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str]
     from lakehouse.spark.session import build_session
 
     spark = build_session(settings)
+    works = {name: partial(run, settings, spark, name) for name in names}
+    return max((_told(run, settings, name, work, {kind: name}) for name, work in works.items()), default=0)
+
+
+def _told(
+    run: Callable[..., Any],
+    settings: Settings,
+    name: str,
+    work: Callable[[], dict[str, Any]],
+    first: Mapping[str, str] | None = None,
+) -> int:
+    """Do a job's work, print its figures or its error, and return the exit code."""
     job = job_of(run)
-    failed = 0
-    for name in names:
-        try:
-            figures = recorded(job, settings, name, partial(run, settings, spark, name))
-            print(json.dumps({kind: name, **figures}), flush=True)
-        except Exception as error:
-            failed = 1
-            print(f"{job} {name}: {error_text(error)}", file=sys.stderr)
-    return failed
+    try:
+        figures = recorded(job, settings, name, work)
+    except Exception as error:
+        print(f"{job} {name}: {error_text(error)}", file=sys.stderr)
+        return 1
+    print(json.dumps({**(first or {}), **figures}), flush=True)
+    return 0
 
 
 def _known(settings: Settings, kind: Kind) -> tuple[Mapping[str, Any], Callable[[str], Any]]:

@@ -8,16 +8,14 @@ the current version, nothing is written. Safe to run again, and to kill anywhere
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jobs.command import arguments_of
+from jobs.command import run_for_all
 from jobs.passed_streams import damaged_streams
 from jobs.streams_published import publish_sound
-from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.declare.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,16 +88,7 @@ def _held_by_others(settings: Settings, leases: ExitStack) -> dict[str, Exceptio
     return faults
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Publish all streams of the configuration that the command line names, and print the figures."""
-    asked = arguments_of(run, argv)
-    settings = load_settings(asked.config, asked.home)
-    from jobs.outcome import ALL_STREAMS, recorded
-    from lakehouse.spark.session import build_session
-
-    work = partial(run, settings, build_session(settings))
-    print(json.dumps(recorded("publish", settings, ALL_STREAMS, work)))
-    return 0
+main = partial(run_for_all, run)
 
 
 if __name__ == "__main__":

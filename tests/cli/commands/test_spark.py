@@ -64,9 +64,9 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_pond(pond: Path) -> Tidemark:
     """The command in that folder, in a process of its own."""
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
+    def run(*words: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
         called = [sys.executable, "-m", "lakehouse.cli", *words]
-        return subprocess.run(called, cwd=pond, capture_output=True, text=True, timeout=240)
+        return subprocess.run(called, cwd=pond, capture_output=True, text=True, timeout=240, input=typed)
 
     return run
 
@@ -103,6 +103,15 @@ def test_a_statement_prints_its_first_rows(in_pond: Tidemark) -> None:
 
     assert (ended.returncode, ended.stdout.split()[-2:]) == (0, ["a", "3"])
     assert "only the first 1 rows" in ended.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_shell_names_the_tables_and_ends_with_its_input(in_pond: Tidemark) -> None:
+    ended = in_pond("spark", typed="print('rows', spark.table('raw.pond').count())\n")
+
+    assert (ended.returncode, "rows 3" in ended.stdout) == (0, True)
+    assert "`spark` is the session. Tables:" in ended.stderr and "raw.pond" in ended.stderr
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,31 @@
+"""Every job as a command of its own."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+JOBS = (
+    "ingest",
+    "build_rollups",
+    "check_quality",
+    "publish",
+    "maintain",
+    "merge_raw",
+    "run_queries",
+    "watch_service",
+)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_wrong_configuration_is_one_message_and_misuse(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tidemark.toml").write_text("[streams.a]\nevent_time = 5\n")
+
+    code = import_module(f"jobs.{job}").main(["--config", str(tmp_path / "tidemark.toml")])
+
+    assert code == 2
+    assert capsys.readouterr().err.startswith(f"{tmp_path}/tidemark.toml: ")
