@@ -23,6 +23,8 @@ _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _EPOCH = date(1970, 1, 1)
 # No fault: the record was read before, in a file of another name, and is a duplicate.
 READ_BEFORE = "read_before"
+# What divides the fields of a header that looks like one field.
+_SEPARATORS = ";\t|,"
 NO_OBJECT = "malformed: expected one JSON object"
 MISQUOTED = "quotes that do not end with their field"
 
@@ -50,7 +52,10 @@ def missing_columns(absent: Sequence[str], layout: Layout) -> str:
     """Return the verdict on a record whose header lacks wanted fields, or names none."""
     if not layout:
         return "missing_column: the file names no fields"
-    return f"missing_column: {', '.join(map(repr, absent))} not among {', '.join(layout)[:500]}"
+    names = ", ".join(map(repr, dict.fromkeys(absent)))
+    other = next((mark for mark in _SEPARATORS if len(layout) == 1 and mark in layout[0]), None)
+    hint = f": the header is one field, which separator = {other!r} would cut" if other else ""
+    return f"missing_column: {names} not among {', '.join(layout)[:500]}{hint}"
 
 
 def no_items(unpivot: Unpivot | None) -> str:

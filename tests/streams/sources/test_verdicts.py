@@ -9,7 +9,7 @@ import pytest
 from lakehouse.declare.durations import spelled_duration
 from lakehouse.declare.settings import load_settings
 from lakehouse.declare.stream import Source
-from lakehouse.streams.sources.verdicts import date_text, expected_fields
+from lakehouse.streams.sources.verdicts import date_text, expected_fields, missing_columns
 from tests.readings_lake import Lake
 from tests.streams.no_session import no_session
 
@@ -188,3 +188,21 @@ def test_a_wrong_number_of_fields_is_measured_by_what_names_them(
     source: dict[str, object], expected: str
 ) -> None:
     assert expected_fields(("a", "b"), Source.model_validate(source), "x/a.csv", "3") == f"{expected}3"
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (("at", "w"), "'v', 'x' not among at, w"),
+        (("at;v;x",), "'v', 'x' not among at;v;x: the header is one field, which separator = ';' would cut"),
+        (
+            ("at\tv\tx",),
+            "'v', 'x' not among at\tv\tx: the header is one field, which separator = '\\t' would cut",
+        ),
+        (("at",), "'v', 'x' not among at"),
+    ],
+)
+def test_columns_that_a_header_lacks_are_named_once_with_a_separator_that_it_may_have(
+    header: tuple[str, ...], said: str
+) -> None:
+    assert missing_columns(["v", "x", "v"], header) == f"missing_column: {said}"
