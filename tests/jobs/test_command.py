@@ -15,7 +15,6 @@ JOBS = (
     "maintain",
     "merge_raw",
     "run_queries",
-    "watch_service",
 )
 
 
