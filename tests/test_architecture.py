@@ -67,8 +67,6 @@ ONLY_IN = {
         "lakehouse/spark",
         "lakehouse/engine",
         "lakehouse/streams",
-        "lakehouse/queries",
-        "quality",
         "jobs",
     ),
     "delta": ("lakehouse/spark", "lakehouse/streams"),

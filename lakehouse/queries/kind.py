@@ -7,10 +7,10 @@ A kind's folder has these files, each with the names that other modules call:
                   ``read``: the SELECT of a text -> the query, or faults (pure)
     sites.py      ``site_problems``: what is missing in [sites], if there is one, or in the kind's queries;
                   optional (pure)
-    run.py        ``run_of``: the query's batches, each of which is processed exactly once (pyspark)
-    repair.py     ``Repair``: a ``QueryRepair`` that finds missed results; absent if none can be missed (pyspark)
+    run.py        ``run_of``: the query's batches, each of which is processed exactly once, on an engine
+    repair.py     ``Repair``: a ``QueryRepair`` that finds missed results; absent if none can be missed
     tables.py     its tables: ``create_tables``; ``open_tables``: as ``QueryTables``, whose deviations rules judge;
-                  ``drop_old_rows`` if rows of its own expire (pyspark)
+                  ``drop_old_rows`` if rows of its own expire
     publish.py    ``snapshot_of``: a ``QuerySnapshot``, which writes the published tables of the query (duckdb)
     state.py      ``state_of``: the present state of the query, a ``QueryState``;
                   ``explain``: the part of an explanation that only this kind has, as plain values (duckdb)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.join_aggregate.revision import missing
@@ -28,16 +26,20 @@ from lakehouse.queries.runtime.repair import QueryRepair, positions_of
 from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s
+    pass
 
 _LOGGED = ("bucket", "side", "row", "horizon_us", "what")
 
 
 @dataclass(frozen=True)
 class Repair(QueryRepair[AggregateRun]):
-    """A repair of a join-aggregate: batches revise the same answers, so none may run meanwhile."""
+    """A repair of a join-aggregate: batches revise the same answers, so none may run meanwhile.
+
+    The batch that read a logged row counted what came after its horizon.
+    """
 
     between_batches = True
+    to_horizon = True
 
     @property
     def reach_us(self) -> int:
@@ -60,12 +62,6 @@ class Repair(QueryRepair[AggregateRun]):
         changed = None if ticks.first_us is None or last_us is None else Changed(ticks.first_us, last_us)
         answered = run.answer(found.entries[0], ticks, changed, "repair", number)
         return answered.new + answered.revised, sum(row["rows"] for row in metrics)
-
-    def times(self, logged: pa.Table) -> tuple[Int64s, Int64s]:
-        """Return from when to when each logged row may meet others: the batch that read it counted those after."""
-        first, last = super().times(logged)
-        horizon_us = pc.coalesce(logged["horizon_us"], pa.array(last)).to_numpy()
-        return first, np.maximum(first, np.minimum(last, horizon_us))
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
         """Append all that a batch comes to, its metrics last; return its totals."""
         layout, query, batch = self.layout, self.query, manifest.number
         before = progress_before(layout, query, batch)
-        after = progress(layout, query, manifest, before)
+        after = progress(self.engine, layout, query, manifest, before)
         found = self._answered(manifest, source, before, after)
         states, log, parts = found.entries
         crash_point("queries.joined")

@@ -119,7 +119,7 @@ class _Batch:
         """Append rows, results, log and state, then the figures that say so; return these."""
         run, query, number = self.run, self.run.query, self.manifest.number
         before = progress_before(run.layout, query, number)
-        after = progress(run.layout, query, self.manifest, before)
+        after = progress(run.engine, run.layout, query, self.manifest, before)
         transfer = transfer_of(query, run.streams, run.costs)
         choice = choice_of(run.layout, query, self.manifest, transfer, run.keeps_windows)
         way = run.joins or (PRUNED if choice.is_pruned else PLAIN)

@@ -8,8 +8,9 @@ RepairWork   the raw rows and the logged ones of a bucket
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,24 +20,59 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
-from lakehouse.home.table_reads import parts_between
+from lakehouse.engine.parts import file_items
+from lakehouse.home.table_log import files_between
+from lakehouse.home.table_reads import pieces_of
+from lakehouse.home.tables_place import place_at
 from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.reading import TaskRows
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
+    from lakehouse.engine import Engine, Item
     from lakehouse.home.table_log import Ranges
     from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales
     from lakehouse.queries.runtime.by_bucket import Kernel
 
 # So many ranges of time contain those of all logged rows.
 MOST_RANGES = 4096
-_COLUMNS = ("what", "batch", "bucket", "event_us", "horizon_us")
-# The first and last time at which logged rows can have partners.
-Times = Callable[[pa.Table], tuple["Int64s", "Int64s"]]
+_COLUMNS = pa.schema(
+    [
+        *(("what", pa.string()), ("batch", pa.int64()), ("bucket", pa.int32())),
+        *((name, pa.int64()) for name in ("event_us", "horizon_us")),
+    ]
+)
+_FIGURES = pa.schema(
+    [
+        *(("batch", pa.int64()), ("bucket", pa.int32())),
+        *((name, pa.int64()) for name in ("rows", "gone", "horizon_us")),
+        *((name, pa.list_(pa.int64())) for name in ("first", "last")),
+    ]
+)
+_PIECE = 1 << 20
 
 
-@dataclass
+@dataclass(frozen=True)
+class Reach:
+    """Times at which logged rows can have partners: so much around their own.
+
+    ``to_horizon``: not beyond their horizon, as the batch that read them counted those after it.
+    """
+
+    us: int
+    to_horizon: bool = False
+
+    def __call__(self, rows: pa.Table) -> tuple[Int64s, Int64s]:
+        """Return the first and last time of each row."""
+        event_us = rows["event_us"].to_numpy()
+        first, last = event_us - self.us, event_us + self.us
+        if self.to_horizon:
+            horizon_us = pc.coalesce(rows["horizon_us"], pa.array(last)).to_numpy()
+            last = np.maximum(first, np.minimum(last, horizon_us))
+        return first, last
+
+
+@dataclass(frozen=True)
 class Logged:
     """Rows that batches have logged since the last repair, as figures.
 
@@ -44,34 +80,66 @@ class Logged:
     batch, the latest up to which its rows were late.
     """
 
-    rows: int = 0
-    gone: int = 0
-    ranges: Ranges = ()
-    buckets: set[tuple[int, int]] = field(default_factory=set)
-    horizon_us: dict[int, int] = field(default_factory=dict)
+    rows: int
+    gone: int
+    ranges: Ranges
+    buckets: frozenset[tuple[int, int]]
+    horizon_us: Mapping[int, int]
 
     @classmethod
-    def read(cls, table: Path, after: int, through: int, times: Times, gone_before_us: int | None) -> Logged:
-        """Return the figures of the rows that some batches have logged. Memory: the log of a file."""
-        found = cls()
-        for part in parts_between(table, ("batch", after + 1, through), _COLUMNS):
-            rows = part.filter(pc.equal(part["what"], "missed"))
-            if rows.num_rows:
-                found._add(rows, *times(rows))
-                if gone_before_us is not None:
-                    found.gone += int((rows["event_us"].to_numpy() < gone_before_us).sum())
-        return found
+    def read(
+        cls,
+        engine: Engine,
+        table: Path,
+        batches: tuple[int, int],
+        reach: Reach,
+        gone_before_us: int,
+        step: str,
+    ) -> Logged:
+        """Return the figures of the rows that some batches, after one and through another, have logged.
 
-    def _add(self, rows: pa.Table, first: Int64s, last: Int64s) -> None:
-        self.rows += rows.num_rows
-        ends = np.array([*self.ranges, *covering_ranges(first, last, MOST_RANGES)], np.int64)
-        self.ranges = covering_ranges(ends[:, 0], ends[:, 1], MOST_RANGES)
-        groups = rows.group_by(["batch", "bucket"]).aggregate([("horizon_us", "max")]).to_pylist()
-        for each in groups:
-            self.buckets.add((each["batch"], each["bucket"]))
-            if each["horizon_us_max"] is not None:
-                known = self.horizon_us.get(each["batch"], each["horizon_us_max"])
-                self.horizon_us[each["batch"]] = max(known, each["horizon_us_max"])
+        Cost: one Spark job over the files of their log. The driver gets at most ``MOST_RANGES`` ranges of each file,
+        and a row for each of its batches and buckets.
+        """
+        files = files_between(table, ("batch", batches[0] + 1, batches[1]))
+        kernel = partial(_figures, batches=batches, reach=reach, gone_before_us=gone_before_us)
+        found = engine.map(file_items(files), kernel, _FIGURES, step)
+        first, last = (found[name].combine_chunks().flatten().to_numpy() for name in ("first", "last"))
+        horizon_us = found.group_by("batch").aggregate([("horizon_us", "max")]).drop_null()
+        rows, gone = (pc.sum(found[name]).as_py() or 0 for name in ("rows", "gone"))
+        return cls(
+            rows,
+            gone,
+            covering_ranges(first, last, MOST_RANGES) if rows else (),
+            frozenset(zip(found["batch"].to_pylist(), found["bucket"].to_pylist(), strict=True)),
+            dict(zip(horizon_us["batch"].to_pylist(), horizon_us["horizon_us_max"].to_pylist(), strict=True)),
+        )
+
+
+def _figures(
+    item: Item, *, batches: tuple[int, int], reach: Reach, gone_before_us: int
+) -> Iterator[pa.Table]:
+    """Yield the figures of a file's logged rows, by batch and bucket; the first has the ranges of all."""
+    for rows in pieces_of(place_at(item["path"]), _COLUMNS, _PIECE):
+        is_new = pc.and_(pc.greater(rows["batch"], batches[0]), pc.less_equal(rows["batch"], batches[1]))
+        own = rows.filter(pc.and_(is_new, pc.equal(rows["what"], "missed")))
+        if not own.num_rows:
+            continue
+        own = own.append_column("gone", pc.less(own["event_us"], gone_before_us).cast(pa.int64()))
+        sums = [([], "count_all"), ("gone", "sum"), ("horizon_us", "max")]
+        groups = own.group_by(["batch", "bucket"]).aggregate(sums)
+        ends = np.array(covering_ranges(*reach(own), MOST_RANGES), np.int64).reshape(-1, 2)
+        others = [None] * (groups.num_rows - 1)
+        columns = {
+            **{name: groups[name] for name in ("batch", "bucket")},
+            **{
+                "rows": groups["count_all"],
+                "gone": groups["gone_sum"],
+                "horizon_us": groups["horizon_us_max"],
+            },
+            **{"first": [ends[:, 0].tolist(), *others], "last": [ends[:, 1].tolist(), *others]},
+        }
+        yield pa.table(columns, schema=_FIGURES)
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,26 @@ batch and the ledgers, so a batch that runs again reaches the same time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.home.ledger import read_ledger
-from lakehouse.home.table_log import read_columns
-from lakehouse.home.table_reads import parts_between
+from lakehouse.home.table_log import files_near, read_columns
 from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime.reading import ITEMS, FileRows, items_of, raw_columns
 
 if TYPE_CHECKING:
+    from lakehouse.engine import Engine, Item
     from lakehouse.home.layout import Home
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
+
+_TIME = pa.schema([("time_us", pa.int64())])
+_NONE = ITEMS.empty_table()
 
 
 class Timed(Protocol):
@@ -69,8 +75,13 @@ def until_us_of(layout: Home, query: str, batch: int) -> int | None:
     return rows[0][0] if rows else None
 
 
-def progress(layout: Home, query: Timed, manifest: BatchManifest, before: Progress) -> Progress:
-    """Return how far a batch comes, from the ledgers, or with AHEAD from all its raw rows."""
+def progress(
+    engine: Engine, layout: Home, query: Timed, manifest: BatchManifest, before: Progress
+) -> Progress:
+    """Return how far a batch comes, from the ledgers, or with AHEAD from all its raw rows.
+
+    Cost with AHEAD: one Spark job for each stream, over the files of the batch; the driver gets a time of each.
+    """
     if query.ahead_us is None:
         found = [
             _newest_of(layout, stream, *span)
@@ -78,7 +89,7 @@ def progress(layout: Home, query: Timed, manifest: BatchManifest, before: Progre
         ]
     else:
         found = [
-            _newest_believed(layout, query, stream, span)
+            _newest_believed(engine, layout, query, stream, span)
             for stream, span in zip(query.streams, manifest.spans, strict=True)
         ]
     newest = tuple(_later(one, two) for one, two in zip(before.newest_us, found, strict=True))
@@ -97,15 +108,24 @@ def _newest_of(layout: Home, stream: str, after: int, through: int) -> int | Non
     return max((entry.max_event_us for entry in entries if entry.max_event_us is not None), default=None)
 
 
-def _newest_believed(layout: Home, query: Timed, stream: str, span: tuple[int, int]) -> int | None:
+def _newest_believed(
+    engine: Engine, layout: Home, query: Timed, stream: str, span: tuple[int, int]
+) -> int | None:
     """Return the newest time of the rows whose clock is accepted, whether or not WHERE passes them."""
-    believed, (after, through) = f"NOT {is_refused(query)}", span
-    names = arrow_sql.columns_read([believed])
-    parts = parts_between(layout.raw(stream), ("batch", after + 1, through), names)
-    found = (
-        pc.max(arrow_sql.where(arrow_sql.one_batch(part), believed)["event_us"]).as_py() for part in parts
-    )
-    return max((time for time in found if time is not None), default=None)
+    where = f"NOT {is_refused(query)} AND batch > {span[0]} AND batch <= {span[1]}"
+    rows = FileRows(raw_columns(layout, stream, {"event_us", *arrow_sql.columns_read([where])}), where)
+    files = files_near(layout.raw(stream), "batch", [(span[0] + 1, span[1])])
+    items = items_of([(0, *each) for each in files]) if files else _NONE
+    step = f"newest times of {stream}, batches {span[0] + 1} to {span[1]}"
+    newest: int | None = pc.max(
+        engine.map(items, partial(_newest, rows=rows), _TIME, step)["time_us"]
+    ).as_py()
+    return newest
+
+
+def _newest(item: Item, *, rows: FileRows) -> Iterator[pa.Table]:
+    for batch in rows.batches(item["paths"]):
+        yield pa.table({"time_us": [pc.max(batch.column("event_us")).as_py()]}, schema=_TIME)
 
 
 def _passed(newest: Sequence[int | None], idle_us: int | None) -> int | None:

@@ -32,7 +32,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     require_manifest,
     write_manifest,
 )
-from lakehouse.queries.runtime.logged import Logged, LoggedRows, TakenRows, buckets_now
+from lakehouse.queries.runtime.logged import Logged, LoggedRows, Reach, TakenRows, buckets_now
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.reading import FileRows, SideRows
 from lakehouse.queries.runtime.run import QueryRun
@@ -40,13 +40,13 @@ from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Int64s
     from lakehouse.home.layout import Home
     from lakehouse.home.table_log import Ranges
     from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.batch_manifest import Scales, Span
 
 R = TypeVar("R", bound=QueryRun[Any])
+_NEVER = -(2**62)
 NOTHING = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
 
 
@@ -75,22 +75,18 @@ class QueryRepair(ABC, Generic[R]):
     """One repair of a query. ``between_batches``: whether no batch of the query may run meanwhile.
 
     ``has_one_scale``: whether it ends where the number of buckets changes, because each bucket logs by what it held
-    itself.
+    itself. ``to_horizon``: whether logged rows have missed nothing beyond their horizon.
     """
 
     between_batches: ClassVar[bool] = False
     has_one_scale: ClassVar[bool] = False
+    to_horizon: ClassVar[bool] = False
     run: R
     manifest: BatchManifest
 
     @abstractmethod
     def find(self, logged: Logged) -> tuple[int, int]:
         """Append the results that logged rows missed; return their number, and that of logged rows still in raw."""
-
-    def times(self, logged: pa.Table) -> tuple[Int64s, Int64s]:
-        """Return the first and last time at which each logged row can have partners."""
-        event_us = logged["event_us"].to_numpy()
-        return event_us - self.reach_us, event_us + self.reach_us
 
     @property
     @abstractmethod
@@ -170,8 +166,10 @@ class QueryRepair(ABC, Generic[R]):
         """Append the results, then the row that finishes the repair; return its counts."""
         table = self.run.layout.missed_rows(self.run.query.name)
         since_us = kept_since(self.run.layout, self.run.query)
-        gone_before_us = None if since_us is None else since_us + self.reach_us
-        logged = Logged.read(table, self.after, self.through, self.times, gone_before_us)
+        gone_before_us = _NEVER if since_us is None else since_us + self.reach_us
+        reach, batches = Reach(self.reach_us, self.to_horizon), (self.after, self.through)
+        step = f"repair {self.run.query.name}, repair {self.manifest.number}: logged rows"
+        logged = Logged.read(self.run.engine, table, batches, reach, gone_before_us, step)
         counted = {"looked_at": logged.rows, "found": 0, "gone": 0}
         if logged.rows and self.time_us is not None:
             found, seen = self.find(logged)
