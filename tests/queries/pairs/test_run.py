@@ -208,29 +208,22 @@ def test_online_and_repaired_pairs_are_all_pairs_each_once(streams: Streams) -> 
     assert all(0 < rows < streams.heard("near")[bucket] for bucket, rows in heard.items())
 
 
-def test_a_join_whose_text_names_no_policy_goes_on_with_that_of_its_tables(streams: Streams) -> None:
-    """A join by a distance had needed slack by default; it has slack by source now."""
+def test_a_join_whose_policy_changes_is_refused(streams: Streams) -> None:
+    """Also where the text names none: it then has the default, whatever its tables were made with."""
     config, folder = streams.settings.config, streams.settings.queries.folder
     usual = NEAR.replace("POLICY PER_SOURCE", "")
+    streams.land(0, some_rows(7, 0, 60))
     for name, text in (("before", f"{usual} POLICY NEEDED_SLACK"), ("begun", usual)):
         (folder / f"{name}.sql").write_text(text)
+        replace(streams, settings=load_settings(config)).run(name, 1).drain()
 
-    def drained() -> dict[str, str]:
-        now = replace(streams, settings=load_settings(config))
-        for name in ("before", "begun"):
-            now.run(name, 1).drain()
-        return {name: now.settings.of_kind(PairsQuery)[name].policy for name in ("before", "begun")}
-
-    streams.land(0, some_rows(7, 0, 60))
-    at_first = drained()
     (folder / "before.sql").write_text(usual)
-    streams.land(1, some_rows(7, 1, 60))
-    then = drained()
-    (folder / "before.sql").write_text(NEAR)
+    now = replace(streams, settings=load_settings(config))
 
-    assert at_first == then == {"before": "needed_slack", "begun": "per_source"}
+    assert now.settings.of_kind(PairsQuery)["begun"].policy == "per_source"
+    now.run("begun", 1).drain()
     with pytest.raises(QueryChanged, match=r"POLICY needed_slack SPARE 0, it is .* POLICY per_source"):
-        drained()
+        now.run("before", 1).drain()
 
 
 def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by_them(
