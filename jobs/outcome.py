@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,13 @@ _listeners: list[Callable[[Outcome], None]] = []
 def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return the figures of ``work`` after its outcome is on disk; an error is recorded and raised again.
 
+    The outcome also says what Spark did for it, as its figure ``spark``.
+
     Raises:
         DamagedFile: instead of an error that a damaged file of a table caused.
         EngineEnded: instead of Python's error when Spark's JVM has ended.
     """
+    from lakehouse.engine.work import counted
     from lakehouse.spark.session import naming_death
 
     leave_if_heard()
@@ -43,8 +47,10 @@ def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[
     figures: dict[str, Any] = {}
     error: str | None = None
     try:
-        with naming_damage(settings.layout), naming_death():
+        with naming_damage(settings.layout), naming_death(), counted() as done:
             figures = work()
+        if done.jobs:
+            figures = {**figures, "spark": asdict(done)}
         return figures
     except BaseException as failure:
         error = error_text(failure)
@@ -77,12 +83,21 @@ def reporting(listener: Callable[[Outcome], None]) -> Iterator[None]:
 
 def logged(outcome: Outcome) -> None:
     """Log an outcome: a line with counts, or the error; its fields are attached."""
-    counts = ", ".join(f"{name} {value}" for name, value in outcome["figures"].items() if is_count(value))
     line = f"{outcome['job']} {outcome['stream']} {outcome['seconds']:.1f} s"
     level = logging.INFO if outcome["ok"] else logging.WARNING
-    log.log(level, "%s  %s", line, counts if outcome["ok"] else f"FAILED {outcome['error']}", extra=outcome)
+    end = counts_of(outcome) if outcome["ok"] else f"FAILED {outcome['error']}"
+    log.log(level, "%s  %s", line, end, extra=outcome)
 
 
-def is_count(value: object) -> bool:
-    """Return whether a figure counts something that exists."""
+def counts_of(outcome: Outcome) -> str:
+    """Return the figures of an outcome that count something that exists, and what Spark did for it."""
+    figures = outcome["figures"]
+    counts = ", ".join(f"{name} {value}" for name, value in figures.items() if _is_count(value))
+    if not (done := figures.get("spark")):
+        return counts
+    shuffled = f", {done['shuffled_bytes'] / 1024:,.0f} kB shuffled" if done["shuffled_bytes"] else ""
+    return f"{counts}; Spark: jobs {done['jobs']}, tasks {done['tasks']}{shuffled}"
+
+
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value != 0

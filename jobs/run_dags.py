@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import IO
 from unittest.mock import patch
 
-from jobs.outcome import ALL_STREAMS, Outcome, is_count, reporting
+from jobs.outcome import ALL_STREAMS, Outcome, counts_of, reporting
 from jobs.scheduled import ALL_QUERIES, configured_as
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import served_by
@@ -30,7 +30,6 @@ WATCHING = ("watch",)
 # They have nothing to do if no query is registered.
 OF_QUERIES = frozenset({"queries", "repair"})
 Progress = Callable[[str], None]
-Aloud = Callable[[], AbstractContextManager[object]]
 
 
 class RunFailed(RuntimeError):
@@ -54,6 +53,7 @@ def run(
         RunFailed: if a DAG failed and no job did, with the log to read.
     """
     from infra.airflow_home import airflow_environment
+    from lakehouse.spark.session import announcing
 
     asked = {"streams": ",".join(settings.stream(name).name for name in streams or ()) or ALL_STREAMS}
     for name in queries or ():
@@ -64,14 +64,15 @@ def run(
     if who := served_by(settings.layout):
         progress(f"{who}: left to it are ingest, rollups, queries and publish")
     with (
-        _words_to(log) as aloud,
+        _words_to(log, progress) as say,
         # Tasks run in this process, even if a scheduler beside it makes pods of them.
         patch.dict(os.environ, TIDEMARK_POD_TEMPLATE=""),
         airflow_environment(settings),
         _described_once(),
         configured_as(settings),
+        announcing(say),
         reporting(outcomes.append),
-        reporting(lambda outcome: _tell(outcome, progress, aloud)),
+        reporting(lambda outcome: _tell(outcome, say)),
         interrupting_jobs(),
     ):
         for name in (each for each in ORDER if each not in OF_QUERIES or _has_queries(settings, each)):
@@ -114,22 +115,20 @@ def _run_dag(name: str, asked: Mapping[str, str]) -> bool:
 
 
 @contextmanager
-def _words_to(log: Path) -> Iterator[Aloud]:
-    """Send everything that this process prints to a log; return a function that still prints."""
+def _words_to(log: Path, progress: Progress) -> Iterator[Progress]:
+    """Send everything that this process prints to a log; return a function whose lines are still printed."""
     out, err = sys.stdout, sys.stderr
 
-    def aloud() -> AbstractContextManager[object]:
-        stack = ExitStack()
-        stack.enter_context(redirect_stdout(out))
-        stack.enter_context(redirect_stderr(err))
-        return stack
+    def say(line: str) -> None:
+        with redirect_stdout(out), redirect_stderr(err):
+            progress(line)
 
     from lakehouse.spark.session import send_words_to
 
     # A JVM that a job starts writes to the descriptor and not to Python's stream.
     send_words_to(_opened(log).fileno())
     with redirect_stdout(_opened(log)), redirect_stderr(_opened(log)):
-        yield aloud
+        yield say
 
 
 @cache
@@ -141,10 +140,8 @@ def _opened(log: Path) -> IO[str]:
     return log.open("a", encoding="utf-8", buffering=1)
 
 
-def _tell(outcome: Outcome, progress: Progress, aloud: Aloud) -> None:
-    figures = ", ".join(f"{name} {value}" for name, value in outcome["figures"].items() if is_count(value))
-    end = figures if outcome["ok"] else f"FAILED\n{outcome['error']}"
-    with aloud():
-        progress(f"{outcome['job']:14} {outcome['stream']:16} {outcome['seconds']:6.1f} s  {end}")
-        for change in outcome["figures"].get("changes", ()):
-            progress(f"{'':31} {change}")
+def _tell(outcome: Outcome, say: Progress) -> None:
+    end = counts_of(outcome) if outcome["ok"] else f"FAILED\n{outcome['error']}"
+    say(f"{outcome['job']:14} {outcome['stream']:16} {outcome['seconds']:6.1f} s  {end}")
+    for change in outcome["figures"].get("changes", ()):
+        say(f"{'':31} {change}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -91,7 +92,8 @@ class SparkSettings(BaseModel):
     the token of a server of Spark Connect, by default the one that the home keeps; it is best given as
     TIDEMARK_SPARK__SECRET, and never shown. ``shuffle_partitions``: where it is None, 2 in one process
     and as many as a cluster has cores. ``ui``: whether Spark's own pages are served while a session runs, on this
-    machine alone where Spark runs in the process.
+    machine alone where Spark runs in the process. ``event_log``: the folder, of which a relative one is in the home, in
+    which each session leaves its log of events, from which a history server of Spark makes the same pages later.
 
     The default ``java_options`` compile lightly, which halves the CPU of a run of small batches; a bulk load that runs
     on for minutes does better without them. Compiling lightly has room for 48 MB of code by itself, and a process that
@@ -108,6 +110,7 @@ class SparkSettings(BaseModel):
     )
     secret: SecretStr | None = None
     ui: bool = False
+    event_log: Path | None = None
 
     @property
     def is_local(self) -> bool:

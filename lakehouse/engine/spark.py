@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakehouse.engine.faults import received
@@ -22,8 +23,10 @@ from lakehouse.engine.tasks import (
     OverKeys,
     Packing,
     as_bytes,
+    notes_of,
     with_error,
 )
+from lakehouse.engine.work import work_here
 from lakehouse.spark.cluster import context_of, parallelism
 from lakehouse.spark.session import naming_death
 
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 # Tasks for each core, so that cores that have long items leave the others to the rest.
 _TASKS_A_CORE = 4
+# Spark's adaptive plans run each side of a shuffle as a job of its own.
+_JOBS_BY_KEY = 2
 
 
 class SparkEngine:
@@ -54,7 +59,7 @@ class SparkEngine:
         """Run a kernel once for each item, in one job."""
         if not items.num_rows:
             return schema.empty_table()
-        return self._collected(self._over(items, kernel, schema, step), schema, step)
+        return self._collected(self._over(items, kernel, schema, step), schema, step, self._tasks(items))
 
     def by_key(
         self,
@@ -72,29 +77,42 @@ class SparkEngine:
         rows = self._over(items, Packing(read, rows_schema, key), PACKED, step)
         task = OverKeys(kernel, schema, step)
         found = rows.groupBy(KEY).applyInArrow(lambda key, rows: task(key, rows), _spark_schema(schema))
-        return self._collected(found, schema, step)
+        return self._collected(found, schema, step, self._tasks(items), jobs=_JOBS_BY_KEY)
 
     def _over(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> DataFrame:
         # Items go with the function, not as rows: Spark puts rows that come from Arrow into one partition.
         task = OverItems(as_bytes(items), kernel, schema, step)
-        tasks = min(items.num_rows, _TASKS_A_CORE * self.cores)
-        numbers = self._session.range(0, items.num_rows, 1, tasks)
+        numbers = self._session.range(0, items.num_rows, 1, self._tasks(items))
         return numbers.mapInArrow(lambda batches: task(batches), _spark_schema(schema))
 
-    def _collected(self, found: DataFrame, schema: pa.Schema, step: str) -> pa.Table:
+    def _tasks(self, items: Items) -> int:
+        # Rows that Spark reads itself are in about as many partitions as it has cores.
+        rows = items.num_rows if isinstance(items, pa.Table) else self.cores
+        return min(rows, _TASKS_A_CORE * self.cores)
+
+    def _collected(
+        self, found: DataFrame, schema: pa.Schema, step: str, tasks: int, jobs: int = 1
+    ) -> pa.Table:
         with self._described(step), naming_death():
             rows = found.toArrow()
-        errors = rows[ERROR].drop_null()
-        if len(errors):
-            raise received(errors[0].as_py())
-        return rows.drop_columns(ERROR).cast(schema)
+        failed, met_in, shuffled_bytes = notes_of(rows[ERROR].drop_null().to_pylist())
+        work_here().add(jobs, tasks + len(met_in), shuffled_bytes)
+        if failed:
+            raise received(failed[0])
+        return rows.filter(pc.is_null(rows[ERROR])).drop_columns(ERROR).cast(schema)
 
     @contextmanager
     def _described(self, step: str) -> Iterator[None]:
         """Let Spark's pages call the jobs of this thread by what they do."""
         context = context_of(self._session)
         if context is None:
-            yield
+            # A server's clients describe nothing; a tag holds no comma.
+            tag = step.replace(",", ";")
+            self._session.addTag(tag)
+            try:
+                yield
+            finally:
+                self._session.removeTag(tag)
             return
         context.setJobDescription(step)
         try:

@@ -10,6 +10,7 @@ time of a job with many columns.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +30,7 @@ KEY = "key"
 PACKED = pa.schema({KEY: pa.int64(), "rows": pa.binary()})
 # A value of bytes is of about so many at most, before it is compressed.
 _PACK_BYTES = 32 * 1024 * 1024
+_NOTE = struct.Struct(">qq")
 _WRITTEN = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -114,7 +116,8 @@ class OverKeys:
         number = int(key[0].as_py())
         try:
             whole = pa.concat_tables([from_bytes(packed.as_buffer()) for packed in rows["rows"]])
-            return with_error(self.kernel(number, whole).cast(self.schema))
+            found = with_error(self.kernel(number, whole).cast(self.schema))
+            return pa.concat_tables([found, _with(pa.array([_note_of(rows)], pa.binary()), self.schema)])
         except Exception as error:
             return _failed(noted(error, self.step, number), self.schema)
 
@@ -122,6 +125,21 @@ class OverKeys:
 def with_error(rows: pa.Table) -> pa.Table:
     """Return rows with the column of errors, of which there are none."""
     return rows.append_column(pa.field(ERROR, pa.binary()), pa.nulls(rows.num_rows, pa.binary()))
+
+
+def _note_of(packed: pa.Table) -> bytes:
+    """Return the number of this task and the bytes of the rows that met in it, as a row's error that is none."""
+    context = TaskContext.get()
+    return _NOTE.pack(context.taskAttemptId() if context else 0, packed["rows"].nbytes)
+
+
+def notes_of(errors: Iterable[bytes]) -> tuple[list[bytes], set[int], int]:
+    """Return errors alone; the numbers of the tasks in which rows met, and the bytes of these rows."""
+    # A pickled error begins with a byte above those of a number.
+    known = [(each, None if each[0] >= 128 else _NOTE.unpack(each)) for each in errors]
+    notes = [note for _, note in known if note]
+    failed = [each for each, note in known if note is None]
+    return failed, {task for task, _ in notes}, sum(size for _, size in notes)
 
 
 def _failed(error: Exception, schema: pa.Schema) -> pa.Table:

@@ -6,7 +6,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,7 @@ _OF_AZURE = "spark.hadoop.fs.azure.account."
 _DIES_WITHIN_S = 5.0
 # In errors of a server of Spark Connect that was started again, or is not there.
 _SERVER_GONE = ("UNAVAILABLE", "SESSION_CHANGED", "SESSION_NOT_FOUND", "SESSION_CLOSED")
+_LISTENERS: list[Callable[[str], None]] = []
 # The file of the newest descriptor takes what the JVM says.
 _LOG: list[int] = []
 
@@ -93,6 +94,8 @@ class LazySession:
         with _STARTING:
             if self._session is None:
                 self._session = _start(self.settings)
+                for tell in _LISTENERS:
+                    tell(_told(self._session, self.settings))
         return self._session
 
     @property
@@ -121,6 +124,24 @@ def session_with_log(settings: Settings, log: Path | None = None) -> SparkSessio
     # Open as long as the process, as the JVM is, which may be started at any time.
     send_words_to(os.open(log or settings.layout.spark_log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     return build_session(settings)
+
+
+@contextmanager
+def announcing(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell a function of each session that starts in the block: Spark's version, its master and its pages."""
+    _LISTENERS.append(tell)
+    try:
+        yield
+    finally:
+        _LISTENERS.remove(tell)
+
+
+def _told(session: SparkSession, settings: Settings) -> str:
+    context = context_of(session)
+    pages = context.uiWebUrl if context else None
+    return f"Spark {session.version} on {settings.spark.master}" + (
+        f", its pages at {pages}" if pages else ""
+    )
 
 
 def send_words_to(log: int) -> None:
@@ -318,9 +339,18 @@ def _options(settings: Settings) -> dict[str, str]:
         options["spark.python.daemon.module"] = "lakehouse.spark.worker_daemon"
     else:
         options |= cluster_options(own, store=settings.tables.scheme)
+    if own.event_log is not None:
+        options |= _event_log(settings.home / own.event_log)
     if settings.tables.scheme is not None:
         options |= spark_options(settings.tables.scheme)
     return {name: value for name, value in options.items() if name not in own.options}
+
+
+def _event_log(folder: Path) -> dict[str, str]:
+    # Spark does not make it.
+    with kept_private():
+        folder.mkdir(parents=True, exist_ok=True)
+    return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.absolute().as_uri()}
 
 
 def _common(settings: Settings) -> dict[str, str]:

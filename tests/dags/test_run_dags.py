@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import __version__
 
 from jobs import run_dags
 from jobs.outcome import reporting
@@ -50,13 +52,15 @@ def _figures(outcomes: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {outcome["job"]: outcome["figures"] for outcome in outcomes}
 
 
-def test_a_second_run_changes_nothing(
+def test_a_run_says_what_spark_did_and_a_second_one_changes_nothing(
     settings: Settings, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A scheduler on this machine may make pods of tasks; this run makes none.
     monkeypatch.setenv("TIDEMARK_POD_TEMPLATE", "/nowhere/pod.yaml")
     _land(settings, "a.csv", "1600000000,x,20.5", "1600000001,y,21", "oops,x,1", "1600000000,x,20.5")
     told: list[str] = []
+    monkeypatch.setenv("TIDEMARK_ENGINE__RUNNER", "spark")
+    settings = load_settings(settings.config)
 
     first = run_dags.run(settings, progress=told.append)
     second = run_dags.run(settings, progress=told.append)
@@ -73,7 +77,11 @@ def test_a_second_run_changes_nothing(
     assert _figures(first)["ingest"]["accepted"] == 2
     assert _figures(second)["ingest"]["batches"] == 0
     assert _figures(second)["build_rollups"]["rows"] == 0
-    assert len(told) == 12
+    assert [line for line in told if line.startswith("Spark")] == [f"Spark {__version__} on local[*]"]
+    ingests = [line for line in told if line.startswith("ingest ")]
+    assert re.search(r"accepted 2.*; Spark: jobs [1-4], tasks \d+, \d+ kB shuffled$", ingests[0])
+    assert "Spark" not in ingests[1]
+    assert len(told) == 13
     assert "airflow" not in capfd.readouterr().out.lower()
 
 

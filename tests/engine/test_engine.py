@@ -13,6 +13,8 @@ import pytest
 from lakehouse.declare.settings import Settings
 from lakehouse.engine import Engine, Item, engine_of
 from lakehouse.engine.faults import KernelFailed
+from lakehouse.engine.spark import SparkEngine
+from lakehouse.engine.work import counted
 from lakehouse.home.outcomes import error_text
 from lakehouse.spark.session import build_session
 from tests.engine import kernels
@@ -114,6 +116,27 @@ def test_a_call_is_one_spark_job_and_two_at_most_where_rows_meet_by_key(on_spark
 
     assert jobs_of(on_spark, lambda: mapped(engine)) == 1
     assert jobs_of(on_spark, lambda: keyed(engine)) <= 2
+
+
+def test_jobs_tasks_and_bytes_are_counted_for_the_thread_that_asked(on_spark: SparkSession) -> None:
+    engine = SparkEngine(on_spark, cores=1)
+
+    with counted() as of_map:
+        mapped(engine)
+    with counted() as by_key:
+        jobs = jobs_of(on_spark, lambda: keyed(engine))
+
+    # Four tasks a core; of five items one task has two.
+    assert (of_map.jobs, of_map.tasks, of_map.shuffled_bytes) == (1, 4, 0)
+    assert by_key.jobs == jobs
+    assert by_key.tasks in (5, 6) and by_key.shuffled_bytes > 100
+
+
+def test_no_work_of_spark_is_counted_where_kernels_run_in_this_process(session: SparkSession) -> None:
+    with counted() as work:
+        keyed(engine_of(session))
+
+    assert (work.jobs, work.tasks, work.shuffled_bytes) == (0, 0, 0)
 
 
 def test_a_job_is_named_by_its_step_on_the_pages_of_spark(on_spark: SparkSession) -> None:

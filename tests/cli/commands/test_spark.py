@@ -98,11 +98,16 @@ def test_a_file_reads_tables_by_name_and_of_earlier_versions(in_pond: Tidemark, 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_statement_prints_its_first_rows(in_pond: Tidemark) -> None:
+def test_a_statement_prints_its_first_rows_and_leaves_a_log_of_events(
+    in_pond: Tidemark, pond: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_SPARK__EVENT_LOG", "events")
+
     ended = in_pond("spark", "--limit", "1", "--sql", "SELECT station, depth FROM raw.pond ORDER BY depth")
 
     assert (ended.returncode, ended.stdout.split()[-2:]) == (0, ["a", "3"])
     assert "only the first 1 rows" in ended.stderr
+    assert list((pond / "var" / "events").iterdir())
 
 
 @pytest.mark.spark
