@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tour: two simulated streams with late rows, repeats, bad clocks and dirt through the real DAGs, then questions.
-# With --live, this machine's own sensors instead, recorded for 15 seconds. With --cluster, Spark runs where
-# TIDEMARK_SPARK__MASTER says: batches of the demo are small, so jobs are told to leave them to its tasks.
+# With --live, this machine's own sensors instead, recorded for 15 seconds. With --cluster, the same where
+# TIDEMARK_SPARK__MASTER says, with answers compared to those of a tour without.
 # Everything is written below ./demo, made new each time, or below $TIDEMARK_HOME, which is kept. Of a run only the
 # progress is shown, and of the status only the streams, so that the tour stays within 100 lines.
 set -euo pipefail

@@ -106,8 +106,8 @@ class LoopbackCluster:
         self.master = self._daemon("master", (), [_MASTER, *own], {})
         self.master.wait_for("I have been elected leader")
 
-    def start_worker(self, cores: int = 1, memory: str = "1g") -> Daemon:
-        """Start a worker and wait until the master knows it."""
+    def start_worker(self, cores: int = 1, memory: str = "1g", host: str = HOST) -> Daemon:
+        """Start a worker and wait until the master knows it; ``host``: another of the loopback, as on two machines."""
         name = f"worker-{len(self.workers) + 1}"
         own = self.folder / name
         for each in ("work", "tmp", "local"):
@@ -116,8 +116,9 @@ class LoopbackCluster:
             "PATH": f"{self.python}:{os.environ['PATH']}",
             "TMPDIR": str(own / "tmp"),
             "SPARK_LOCAL_DIRS": str(own / "local"),
+            "SPARK_LOCAL_IP": host,
         }
-        asked = ("--host", HOST, "--cores", str(cores), "--memory", memory, "--work-dir", str(own / "work"))
+        asked = ("--host", host, "--cores", str(cores), "--memory", memory, "--work-dir", str(own / "work"))
         told = ("--webui-port", "0", "--properties-file", str(self.folder / "cluster.conf"), self.url)
         worker = self._daemon(name, self.around, [_WORKER, *asked, *told], environment)
         self.workers.append(worker)

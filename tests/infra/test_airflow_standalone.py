@@ -83,7 +83,8 @@ def _all_dags(service: Service) -> list[str]:
 
 def _listeners(port: int) -> set[str]:
     found = [link.laddr for link in psutil.net_connections("tcp") if link.status == "LISTEN"]
-    return {address.ip for address in found if address.port == port}
+    # A JVM listens to addresses of the older kind by those of the newer.
+    return {address.ip.removeprefix("::ffff:") for address in found if address.port == port}
 
 
 def _sessions() -> set[int]:
