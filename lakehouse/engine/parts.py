@@ -21,6 +21,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.open_tables import opened
 from lakehouse.home.table_commits import (
     GROUP_ROWS,
@@ -94,6 +95,7 @@ class TableSink:
         path.parent.mkdir(parents=True, exist_ok=True)
         columns = pa.schema([field for field in self.columns if field.name not in self.partition])
         write_share(_chained(first, filled), path, columns, group_rows)
+        crash_point("task.part-written")
         found = data_file(table, path, self.statistics)
         told = (json.dumps(dict(each)) for each in (found.statistics, found.partition))
         row = dict(zip(ENTRIES.names, (str(path), found.rows, found.size, *told), strict=True))

@@ -30,6 +30,8 @@ CRASH_POINTS = (
 STORE_POINTS = ("publish.uploaded", "publish.listed")
 # Passed by every commit to a table.
 COMMIT_POINTS = ("table.files-written",)
+# Passed by each task that has written a part of a table, which nobody has committed yet.
+TASK_POINTS = ("task.part-written",)
 # Passed by an ingest whose batch fails again and again.
 SPLIT_POINTS = ("split.withdrawn", "split.rows-removed")
 # Passed by an ingest of rows older than what identities are known for.

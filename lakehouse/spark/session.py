@@ -46,6 +46,8 @@ _DIES_WITHIN_S = 5.0
 # In errors of a server of Spark Connect that was started again, or is not there.
 _SERVER_GONE = ("UNAVAILABLE", "SESSION_CHANGED", "SESSION_NOT_FOUND", "SESSION_CLOSED")
 _LISTENERS: list[Callable[[str], None]] = []
+# The newest session, and the home whose folders its workers were seen to share.
+_KNOWN: list[tuple[SparkSession, Path]] = []
 # The file of the newest descriptor takes what the JVM says.
 _LOG: list[int] = []
 
@@ -94,8 +96,7 @@ class LazySession:
         with _STARTING:
             if self._session is None:
                 self._session = _start(self.settings)
-                for tell in _LISTENERS:
-                    tell(_told(self._session, self.settings))
+                _announce(self._session, self.settings)
         return self._session
 
     @property
@@ -136,12 +137,19 @@ def announcing(tell: Callable[[str], None]) -> Iterator[None]:
         _LISTENERS.remove(tell)
 
 
-def _told(session: SparkSession, settings: Settings) -> str:
+def _announce(session: SparkSession, settings: Settings) -> None:
+    """Tell of a session, once for each home: each job of a process asks for it again."""
+    if _is_known(session, settings):
+        return
+    _KNOWN[:] = [(session, settings.home)]
     context = context_of(session)
-    pages = context.uiWebUrl if context else None
-    return f"Spark {session.version} on {settings.spark.master}" + (
-        f", its pages at {pages}" if pages else ""
-    )
+    pages = f", its pages at {context.uiWebUrl}" if context and context.uiWebUrl else ""
+    for tell in _LISTENERS:
+        tell(f"Spark {session.version} on {settings.spark.master}{pages}")
+
+
+def _is_known(session: SparkSession, settings: Settings) -> bool:
+    return any(known is session and home == settings.home for known, home in _KNOWN)
 
 
 def send_words_to(log: int) -> None:
@@ -276,7 +284,10 @@ def _require_connector(settings: Settings) -> None:
         EngineIncomplete: if the connector's jars are missing, or the options that it cannot do without.
     """
     scheme, options = settings.tables.scheme, settings.spark.options
-    if scheme in (None, "s3") or (f"spark.hadoop.fs.{scheme}.impl" in options and not reaches(scheme)):
+    # A server of Spark Connect has connectors of its own.
+    if settings.spark.is_connect or scheme in (None, "s3"):
+        return
+    if f"spark.hadoop.fs.{scheme}.impl" in options and not reaches(scheme):
         return
     if not reaches(scheme):
         raise EngineIncomplete(
@@ -292,6 +303,8 @@ def _require_connector(settings: Settings) -> None:
 
 
 def _joined(spark: SparkSession, settings: Settings) -> SparkSession:
+    if _is_known(spark, settings):
+        return spark
     try:
         join_cluster(spark, settings)
         return spark

@@ -26,6 +26,15 @@ def bare_python(folder: Path) -> Path:
     return folder / "bin"
 
 
+def with_faults(folder: Path, fault: Path) -> Path:
+    """Make such a Python that imports a file whenever it starts; return the folder of its programs."""
+    programs = bare_python(folder)
+    (place,) = folder.glob("lib/python*/site-packages")
+    shutil.copy(fault, place)
+    (place / "faults.pth").write_text(f"import {fault.stem}\n")
+    return programs
+
+
 def knows_the_project(python: Path) -> bool:
     """Return whether a Python finds the project by itself."""
     found = subprocess.run([python / "python3", "-c", "import lakehouse"], cwd="/", capture_output=True)

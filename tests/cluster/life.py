@@ -52,13 +52,14 @@ def streams_of(settings: Settings) -> list[str]:
 
 
 def land(settings: Settings, part: int, rows: int) -> None:
-    """Put files of rows into the landing folders, two for each stream."""
+    """Put files of rows into the landing folders, two for each stream, unless they are there."""
     for name, own in some_rows(11, part, rows).items():
         folder = Path(settings.streams[name].source.path).parent
         folder.mkdir(parents=True, exist_ok=True)
         for number in range(2):
             lines = "".join(json.dumps(row) + "\n" for row in own[number::2])
-            (folder / f"{part}-{number}.ndjson").write_text(lines)
+            if not (file := folder / f"{part}-{number}.ndjson").exists():
+                file.write_text(lines)
 
 
 def lead(spark: SparkSession, settings: Settings, rows: int, parts: Sequence[int] = PARTS) -> None:

@@ -9,25 +9,33 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.loopback_cluster import LIGHTLY, LoopbackCluster, loopback_cluster
-from tests.cluster.isolated import CODE, ROOT, bare_python, hiding, knows_the_project
-from tests.cluster.life import begin, content, lead
+from infra.loopback_cluster import LIGHTLY, LoopbackCluster, free_port, loopback_cluster
+from jobs import maintain, maintain_queries
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.crashpoint import TASK_POINTS
+from lakehouse.home.table_log import files_between
+from tests.cluster.isolated import CODE, ROOT, bare_python, hiding, knows_the_project, with_faults
+from tests.cluster.life import begin, content, lead, streams_of
 from tests.queries.laws import EXAMPLES
 from tests.stores.s3 import BUCKET, require_jars, running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+MASTER = "TIDEMARK_SPARK__MASTER"
+FAULTS = Path(__file__).parent / "faulty_tasks.py"
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +75,7 @@ class Runs:
         options: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[str]:
         """Start a driver in a folder of this name, in the process where there is no cluster."""
-        told = cluster.environment if cluster else {"TIDEMARK_SPARK__MASTER": "local[*]"}
+        told = cluster.environment if cluster else {MASTER: os.environ.get(MASTER, "local[*]")}
         # Executors of short runs compile lightly, as drivers do.
         java = {"spark.executor.extraJavaOptions": LIGHTLY}
         told = {**told, "TIDEMARK_SPARK__OPTIONS": json.dumps(java | dict(options or {}))}
@@ -173,6 +181,114 @@ def test_executors_that_come_and_go_with_the_work_come_to_the_same(runs: Runs) -
     assert cluster.master is not None
     started = re.findall(r"Launching executor (\S+) on worker", cluster.master.log.read_text())
     assert len(set(started)) > 2
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address of Linux alone")
+def test_tasks_that_die_and_tasks_that_run_twice_lose_and_repeat_nothing(
+    session: SparkSession, runs: Runs, tmp_path: Path
+) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    here = begin(tmp_path / "here", ("pairs",))
+    faulty = replace(runs, python=with_faults(tmp_path / "faulty", FAULTS))
+    options = {
+        "spark.executorEnv.FAULTY_TASKS": str(marks),
+        "spark.executorEnv.FAULTY_POINT": TASK_POINTS[0],
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.minTaskRuntime": "1s",
+        # Also where a stage has but one task.
+        "spark.speculation.task.duration.threshold": "1s",
+    }
+    cluster = faulty.cluster(1)
+    # No second attempt at a task is made on the host of the first.
+    cluster.start_worker(host="127.0.0.2")
+    driver = faulty.driver(cluster, "there", "--kinds", "pairs", "--parts", "0", options=options)
+    lead(session, here, 80, (0,))
+
+    found = faulty.told(driver, "there")
+
+    assert found["content"] == content(here)
+    stages = {fault: {each.stem for each in marks.glob(f"*.{fault}")} for fault in ("died", "slept")}
+    again = {fault: [len(list(marks.glob(f"{s}.*.written"))) > 1 for s in stages[fault]] for fault in stages}
+    assert len(again["died"]) >= 2 and all(again["died"])
+    assert any(again["slept"])
+    there = load_settings(tmp_path / "there" / "tidemark.toml")
+    left = orphans(there)
+    assert len(left) >= len(stages["died"])
+    for path in left:
+        os.utime(path, (0, 0))
+    maintained(session, there)
+    assert [path for path in left if path.exists()] == []
+    assert content(there) == found["content"]
+
+
+def orphans(settings: Settings) -> list[Path]:
+    """Return the Parquet files of a home's tables that no table's log names."""
+    tables = [log.parent for log in settings.layout.root.rglob("_delta_log")]
+    return [
+        path
+        for table in tables
+        for path in set(table.rglob("*.parquet")) - set(files_between(table, None))
+        if "_delta_log" not in path.parts
+    ]
+
+
+def maintained(session: SparkSession, settings: Settings) -> None:
+    """Run the jobs that vacuum tables."""
+    for stream in streams_of(settings):
+        maintain.run(settings, session, stream)
+    for query in settings.registered:
+        maintain_queries.run(settings, session, query)
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Start the server of Spark Connect that the environment names; end it, and its JVM, with the block."""
+    begin(folder, ())
+    server = subprocess.Popen(
+        [sys.executable, "-m", "lakehouse.cli", "spark", "--connect"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert server.stdout is not None and "sc://" in server.stdout.readline()
+        yield server
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_a_server_of_spark_connect_that_is_killed_amid_a_batch_loses_and_repeats_nothing(
+    session: SparkSession, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed, words = begin(tmp_path / "undisturbed", ("pairs",)), ("--kinds", "pairs", "--parts", "0")
+    lead(session, undisturbed, 80, (0,))
+    monkeypatch.setenv("TIDEMARK_SPARK__SECRET", "of-a-test")
+    monkeypatch.setenv(MASTER, f"sc://127.0.0.1:{free_port()}")
+    with served(tmp_path / "server") as server:
+        driver = runs.driver(None, "killed", *words)
+        assert driver.stdout is not None
+        for line in driver.stdout:
+            if line.startswith("part 0: pairs"):
+                break
+        os.killpg(server.pid, signal.SIGKILL)
+
+        assert driver.wait(120) == 1
+    assert "EngineEnded: the server of Spark Connect has ended" in (tmp_path / "killed.log").read_text()
+    with served(tmp_path / "server"):
+        found = runs.told(runs.driver(None, "killed", *words), "killed")
+
+    assert found["content"] == content(undisturbed)
 
 
 @pytest.mark.long

@@ -58,6 +58,17 @@ def test_what_fails_because_the_jvm_has_ended_says_so(engine: str, error: Except
     assert "exit" not in engine or "status 137" in str(raised.value)
 
 
+@pytest.mark.parametrize("sign", ["StatusCode.UNAVAILABLE", "INVALID_HANDLE.SESSION_CHANGED"])
+def test_what_fails_because_a_server_of_spark_connect_has_ended_says_so(sign: str) -> None:
+    pytest.importorskip("grpc_status", reason="the extra connect is not installed")
+    from pyspark.errors.exceptions.connect import SparkConnectGrpcException
+
+    with pytest.raises(EngineEnded, match="server of Spark Connect"), naming_death():
+        raise SparkConnectGrpcException(f"<_InactiveRpcError: {sign}>")
+    with pytest.raises(ValueError, match=sign), naming_death():
+        raise ValueError(sign)
+
+
 def test_other_errors_stay(engine: str) -> None:
     with pytest.raises(KeyError), naming_death():
         raise KeyError("column")
