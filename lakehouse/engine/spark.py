@@ -85,10 +85,8 @@ class SparkEngine:
         numbers = self._session.range(0, items.num_rows, 1, self._tasks(items))
         return numbers.mapInArrow(lambda batches: task(batches), _spark_schema(schema))
 
-    def _tasks(self, items: Items) -> int:
-        # Rows that Spark reads itself are in about as many partitions as it has cores.
-        rows = items.num_rows if isinstance(items, pa.Table) else self.cores
-        return min(rows, _TASKS_A_CORE * self.cores)
+    def _tasks(self, items: pa.Table) -> int:
+        return min(int(items.num_rows), _TASKS_A_CORE * self.cores)
 
     def _collected(
         self, found: DataFrame, schema: pa.Schema, step: str, tasks: int, jobs: int = 1

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 
 from lakehouse.engine.faults import noted, sent
 
