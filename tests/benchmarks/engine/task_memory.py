@@ -1,0 +1,93 @@
+"""A batch larger than a task's memory: the most that one Python of a task holds in each step.
+
+The streams and queries of ``query_batch``, as one file for each stream and one batch: half a million rows of each, then
+two millions. Ingests, rollups, two queries and their repairs, on Spark's runner with two cores. Megabytes of resident
+memory that the largest of the tasks' processes has had in a step, from 150 to 200 of which are Python and its packages;
+megabytes of the landed files. ``--quick``: 20,000 rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from lakehouse.spark.session import build_session, end_session
+from tests.benchmarks.engine.rounds import STEPS
+from tests.benchmarks.page import table, write
+from tests.benchmarks.query_batch import QUERIES, Home
+
+SIZES, QUICK_SIZES = (1_000_000, 4_000_000), (20_000,)
+SETTINGS = {"TIDEMARK_ENGINE__RUNNER": "spark", "TIDEMARK_SPARK__MASTER": "local[2]"}
+WORKER = "pyspark.worker"
+
+
+def figures(quick: bool) -> dict[str, Any]:
+    """Return the figures of each size; a full run writes them to a page."""
+    found: dict[str, dict[str, int]] = {}
+    for rows in QUICK_SIZES if quick else SIZES:
+        called = [sys.executable, "-m", __spec__.name, str(rows)]
+        environment = os.environ | SETTINGS
+        printed = subprocess.run(called, check=True, env=environment, capture_output=True, text=True).stdout
+        found[f"{rows:,} rows"] = json.loads(printed.splitlines()[-1])
+    if not quick:
+        heads = ["", *found]
+        lines = [[name, *(each[name] for each in found.values())] for name in next(iter(found.values()))]
+        write("engine", "task_memory", "Memory of a task", __doc__ or "", table(heads, lines))
+    return found
+
+
+def _measured(folder: Path, rows: int) -> dict[str, int]:
+    home = Home(folder, QUERIES, False, session_of=build_session)
+    home.write(rows)
+    landed = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    found = {"landed MB": round(landed / 2**20)}
+    for step, (job, names) in STEPS.items():
+        with watched_tasks() as peaks:
+            for name in names:
+                job(home.settings, home.spark, name)
+        found[f"{step} MB"] = round(max(peaks.values(), default=0) / 1024)
+    end_session(home.spark)
+    return found
+
+
+@contextmanager
+def watched_tasks() -> Iterator[dict[int, int]]:
+    """Yield the kilobytes that each Python of a task has held at most during the block, by process."""
+    peaks, is_over = dict[int, int](), threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(0.05):
+            for child in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error, OSError, StopIteration):
+                    if WORKER not in child.cmdline():
+                        continue
+                    if child.pid not in peaks:
+                        # From here on its peak is that of this block.
+                        Path(f"/proc/{child.pid}/clear_refs").write_text("5")
+                    lines = Path(f"/proc/{child.pid}/status").read_text().splitlines()
+                    peaks[child.pid] = next(
+                        int(line.split()[1]) for line in lines if line.startswith("VmHWM")
+                    )
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield peaks
+    finally:
+        is_over.set()
+        watcher.join()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
+        print(json.dumps(_measured(Path(name) / "home", int(sys.argv[1]))))
