@@ -51,7 +51,8 @@ from lakehouse.streams.sources.landed_content import SourceChanged
 
 HASHES, REPEATS, REPEATED = "hashes", "repeats", "repeated"
 BUCKET = "bucket"
-# ``row``: which of its item's rows it is. In each bucket every item has its outputs, too, as JSON.
+# ``row``: which of its item's rows it is. In the first bucket every item has its outputs, too, as JSON; in others what
+# it takes to read its rows.
 HASHED = pa.schema(
     [
         (BUCKET, pa.int32()),
@@ -61,6 +62,7 @@ HASHED = pa.schema(
     ]
 )
 _REPEATS = pa.schema([("item", pa.int64()), ("row", pa.int64()), ("verdict", pa.int8())])
+_OF_PART = ("item", "kind", "number", "path")
 _IN_ORDER = [("item", "ascending"), ("row", "ascending")]
 # Lines of so many bytes make some 250,000 rows, of which a bucket takes 30 bytes each, and 200 of suspects.
 _BUCKET_BYTES = 32 * 1024 * 1024
@@ -111,8 +113,10 @@ def hashed_item(item: dict[str, Any], *, comparing: Comparing) -> Iterator[pa.Ta
         }
         yield _hashed(columns)
         count += rows.num_rows
-    texts = [json.dumps({"item": item["item"], **row}) for row in task.close()]
+    own = [{"item": item["item"], **row} for row in task.close()]
+    parts = [{name: row[name] for name in _OF_PART} for row in own if row["kind"] == RAW]
     for bucket in range(comparing.buckets):
+        texts = [json.dumps(row) for row in (parts if bucket else own)]
         yield _hashed({BUCKET: np.full(len(texts), bucket), "output": texts})
 
 
