@@ -78,11 +78,12 @@ CREATE MACRO {aggregate}_of(asked, inside) AS TABLE
         least(ifnull(doubt.n, 0), ifnull(rows_high, doubt.n)) AS unchecked, ifnull(absent.n, 0) AS ambiguous,
         bucket, from_us, to_us, least_cut
     FROM (
-        SELECT * REPLACE (
+        SELECT
+            key, value, exact, rows, rows_high, nodes_read, finest_granularity_us, as_of_version, grouping, final,
+            bucket, from_us, to_us, least_cut, is_forgotten, doubt, absent, least_end, most_end,
             CASE WHEN doubt IS NULL THEN low ELSE {sure_low} END AS low,
             CASE WHEN doubt IS NULL THEN high ELSE {sure_high} END AS high,
             greatest(rows_low - ifnull(doubt.n, 0), 0) AS rows_low
-        )
         FROM (
             SELECT
                 CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
