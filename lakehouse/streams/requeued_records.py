@@ -24,6 +24,7 @@ from lakehouse.home.table_log import files_between, read_columns
 from lakehouse.home.tables_place import place_at
 from lakehouse.streams.file_records import ITEM_BYTES
 from lakehouse.streams.quarantine import takes_records
+from lakehouse.streams.sources.files import headed_now
 from lakehouse.streams.sources.manifest import Layout, Manifest, layouts_of
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.parser import Parser
@@ -196,6 +197,6 @@ def _layouts(
     """Return the headers that lines can be under, and which one each file has."""
     if stream.source.kind == "kafka":
         return (stream.source.fields or None,), dict.fromkeys(paths, 0)
-    files = tuple(store.files_of(paths))
+    files = tuple(headed_now(file, stream.source) for file in store.files_of(paths))
     layouts = layouts_of(files)
     return layouts, {f.path: layouts.index(f.fields) for f in files if f.unreadable is None}

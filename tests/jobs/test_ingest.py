@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jobs import ingest
+from jobs import ingest, requeue
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.store_client import StoreUnavailable
 from lakehouse.home.table_log import read_rows
@@ -300,3 +300,22 @@ def test_a_store_that_denies_listing_fails_the_job_with_what_it_takes(
         server.shutdown()
     said = f"s3://rooms: {address} refuses (AccessDenied); listing it takes s3:ListBucket"
     assert str(denied.value) == said
+
+
+@pytest.mark.parametrize("is_touched", [False, True])
+def test_a_requeue_reads_headers_as_the_declaration_cuts_them_now(tmp_path: Path, is_touched: bool) -> None:
+    home = project(tmp_path / "a")
+    file, config = home / "landing" / "1.csv", home / "tidemark.toml"
+    file.write_text(ROWS.replace(",", ";"))
+    gone = home / "landing" / "2.csv"
+    gone.write_text(ROWS.replace(",", ";").replace(";a;", ";b;"))
+    assert (found := run(home))["quarantined"] == 16, found
+
+    config.write_text(config.read_text().replace('format = "csv"', 'format = "csv"\nseparator = ";"'))
+    gone.unlink()
+    if is_touched:
+        os.utime(file, (7, 7))
+    settings = load_settings(config, None)
+    found = requeue.run(settings, no_session(settings), "readings")
+
+    assert (found["requeued"], found["accepted"], found["quarantined"]) == (16, 8, 8)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from stat import S_ISREG
@@ -30,6 +31,7 @@ from lakehouse.streams.sources.landed_content import (
     digest,
     landing_of,
     opened,
+    seen,
     seen_of,
     told,
 )
@@ -130,6 +132,21 @@ def landed(name: str, known: Seen, source: Source) -> LandedFile:
     return LandedFile(
         name, known.size, known.mtime_ns, fields, unreadable, columns, content, version=known.version
     )
+
+
+def headed_now(file: LandedFile, source: Source) -> LandedFile:
+    """Return a file that was read, with its header as the declaration cuts it now; as it was where it is no more so."""
+    if source.format != "csv" or file.unreadable is not None:
+        return file
+    path, landing = located(source.path, file.path), landing_of(source)
+    try:
+        now = seen(path, landing)
+        is_same = now.size == file.size and (
+            now.mtime_ns == file.mtime_ns or (now.digest or digest(path, landing)) == file.digest
+        )
+        return replace(file, fields=_fields(path, source)[0]) if is_same else file
+    except (OSError, ValueError, StoreUnavailable, ObjectUnread):
+        return file
 
 
 def all_landed(group: Sequence[Found], source: Source) -> tuple[LandedFile, ...]:
