@@ -41,12 +41,17 @@ def run_for_all(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None =
     asked = arguments_of(run, argv)
     try:
         settings = load_settings(asked.config, asked.home)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 2
+    except Exception as error:
+        return _refused(error)
     from lakehouse.spark.session import build_session
 
     return _told(run, settings, ALL_STREAMS, partial(run, settings, build_session(settings)))
+
+
+def _refused(error: Exception) -> int:
+    """Print why no work begins; return the exit code."""
+    print(error_text(error), file=sys.stderr)
+    return 2 if isinstance(error, ConfigError | NotDeclared) else 1
 
 
 def arguments_of(
@@ -72,9 +77,8 @@ def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str]
         # A query whose file is wrong fails with its message, and the others run.
         faulty = settings.faulty if kind == "query" else ()
         names = [find(name).name for name in asked.names] or [*known, *faulty]
-    except (ConfigError, NotDeclared) as error:
-        print(error, file=sys.stderr)
-        return 2
+    except Exception as error:
+        return _refused(error)
     from lakehouse.spark.session import build_session
 
     spark = build_session(settings)
