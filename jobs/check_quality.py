@@ -47,7 +47,6 @@ def _checked(settings: Settings, spark: SparkSession, stream: str, full: bool) -
     from lakehouse.home.checked import Checked, read_checked, write_checked
     from lakehouse.streams.checks import measure, open_tables
     from lakehouse.streams.rejected import rejected_examples
-    from lakehouse.streams.rollup_checks import measure_rollup
     from quality.verdicts import record_verdicts
 
     layout, declared, day = settings.layout, settings.stream(stream), f"{datetime.now(UTC):%Y-%m-%d}"
@@ -56,8 +55,7 @@ def _checked(settings: Settings, spark: SparkSession, stream: str, full: bool) -
     tables = open_tables(layout, declared, checked)
     if tables is None:
         return {"checks": 0, "failed": 0}
-    of_rollup, files = measure_rollup(layout, tables)
-    frames = [*measure(tables, engine_of(spark)), *of_rollup]
+    frames, files = measure(tables, engine_of(spark))
     examples = partial(rejected_examples, layout, declared)
     figures = record_verdicts(settings, stream, frames, tables.through, examples=examples)
     write_checked(path, Checked(tables.through, day, definition, tables.totals, files))

@@ -7,7 +7,8 @@ yet are ingested one by one, each as a batch. Safe to run again, and to kill any
 from __future__ import annotations
 
 import logging
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 from jobs.command import run_for_streams
 from lakehouse.declare.landing import located
 from lakehouse.declare.settings import Settings
+from lakehouse.engine import engine_of
 from lakehouse.streams.batch_records import Progress, StreamTables
 from lakehouse.streams.drain import drain, open_store, writing
 from lakehouse.streams.quarantine import unread_in
@@ -50,9 +52,10 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
 def _take_files(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
     source, name = target.stream.source, target.stream.name
     last = store.last_batch
-    files = store.add_files(
-        source, partial(_is_repeat, target, store, before.batch), bool(target.stream.identity)
-    )
+    # Of one batch, once: many files of it may come again.
+    unread = cache(partial(unread_in, engine_of(target.spark), target.layout, name))
+    is_repeat = partial(_is_repeat, target, store, before.batch, unread)
+    files = store.add_files(source, is_repeat, bool(target.stream.identity))
     totals = drain(target, store, before)
     repeats = [str(each) for manifest in store.behind(last) for each in manifest.repeats]
     standing = [*islice(unlisted(source), _SHOWN), *store.changed_files]
@@ -64,7 +67,13 @@ def _take_files(target: StreamTables, store: ManifestStore, before: Progress) ->
     return {**counts, **totals} | ({"standing": standing[:_SHOWN]} if standing else {})
 
 
-def _is_repeat(target: StreamTables, store: ManifestStore, finished: int, repeat: Repeat) -> bool:
+def _is_repeat(
+    target: StreamTables,
+    store: ManifestStore,
+    finished: int,
+    unread: Callable[[int], set[str]],
+    repeat: Repeat,
+) -> bool:
     """True if a file would give the rows again that another one of its content gave: names may hold values, too."""
     source, layout, name = target.stream.source, target.layout, target.stream.name
     if repeat.batch > finished and not store.is_as_listed(repeat.read_as, source):
@@ -74,7 +83,7 @@ def _is_repeat(target: StreamTables, store: ManifestStore, finished: int, repeat
     is_alike = all(len({column.from_file(path) for path in paths}) == 1 for column in columns)
     if not is_alike or is_retracted(layout, name, repeat):
         return False
-    return repeat.batch > finished or repeat.read_as not in unread_in(layout, name, repeat.batch)
+    return repeat.batch > finished or repeat.read_as not in unread(repeat.batch)
 
 
 def _take_messages(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
+from lakehouse.engine import engine_of
 from lakehouse.home import table_maintenance
 from lakehouse.home.atomic_files import discard_drafts
 from lakehouse.home.heartbeats import lease_timeout_s
@@ -49,7 +50,9 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
             read_extent(layout, stream).batch
         )
         declared, streams = settings.stream(stream), settings.streams.values()
-        figures["landed_files_deleted"] = retention.drop_old_files(layout, declared, streams)
+        figures["landed_files_deleted"] = retention.drop_old_files(
+            engine_of(spark), layout, declared, streams
+        )
         unchecked.join_ranges(layout, declared)
         for path in filter(tables.exists, by_ingest):
             figures.update(table_maintenance.compact_and_vacuum(path, history_us))

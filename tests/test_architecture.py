@@ -63,13 +63,8 @@ MAY_IMPORT = {
 # Above the layers: the command line reaches everything, inside the command that needs it.
 FREE = ("lakehouse/cli", "lakehouse/doctor.py", "lakehouse/home_checks.py", "lakehouse/__init__.py")
 ONLY_IN = {
-    "pyspark": (
-        "lakehouse/spark",
-        "lakehouse/engine",
-        "lakehouse/streams",
-        "jobs",
-    ),
-    "delta": ("lakehouse/spark", "lakehouse/streams"),
+    "pyspark": ("lakehouse/spark", "lakehouse/engine", "jobs"),
+    "delta": ("lakehouse/spark",),
     "deltalake": ("lakehouse/home", "lakehouse/spark"),
     "sqlalchemy": ("lakehouse/home/control",),
     "botocore": ("lakehouse/home/store_client.py",),

@@ -11,10 +11,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lakehouse.engine.contract import Engine as Engine
 from lakehouse.engine.contract import Item as Item
+from lakehouse.engine.contract import Session as Session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from lakehouse.declare.settings import Settings
 
 
-def engine_of(session: SparkSession) -> Engine:
+def engine_of(session: Session) -> Engine:
     """Return the engine of a session: the runner that its settings choose; Spark where a session has none.
 
     No JVM is started before a kernel needs one.
@@ -34,4 +35,4 @@ def engine_of(session: SparkSession) -> Engine:
         return LocalEngine()
     from lakehouse.engine.spark import SparkEngine
 
-    return SparkEngine(session, settings.spark.local_cores if settings else None)
+    return SparkEngine(cast("SparkSession", session), settings.spark.local_cores if settings else None)

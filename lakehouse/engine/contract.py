@@ -20,6 +20,14 @@ Kernel = Callable[[Item], "Iterator[pa.Table]"]
 KeyedKernel = Callable[[int, "pa.Table"], "pa.Table"]
 
 
+class Session(Protocol):
+    """Session of Spark, or what starts one when it is first asked: only engines ask it."""
+
+    @property
+    def read(self) -> Any:
+        """Reader of Spark."""
+
+
 class Engine(Protocol):
     """Runs kernels; what they return reaches the driver, so it is entries of files and small figures, never rows.
 
@@ -29,6 +37,10 @@ class Engine(Protocol):
     @property
     def cores(self) -> int:
         """Number of kernels that run at a time: more items than this use the engine well."""
+
+    @property
+    def is_local(self) -> bool:
+        """True if kernels run on this machine, and see its files."""
 
     def map(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
         """Run a kernel once for each row of a small table; return all that it yields, in the order of the items.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class LocalEngine:
     """Makes the calls of an engine itself; memory: all rows of a step, where rows meet by key."""
 
-    cores = 1
+    cores, is_local = 1, True
 
     def map(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
         """Run a kernel once for each item."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
 from lakehouse.home.lease import MERGE_S, files_of, lease
-from lakehouse.home.table_log import file_facts
+from lakehouse.home.table_log import Between, FileFacts, file_facts, files_between
 from lakehouse.home.table_reads import pieces_of
 from lakehouse.home.tables_place import place_at
 
@@ -64,22 +64,27 @@ def rewrite_without(engine: Engine, table: Path, files: Sequence[Path], gone: Go
 def remove_rows(
     engine: Engine,
     table: Path,
-    files: Sequence[Path],
     gone: Gone,
+    between: Between | None,
     step: str,
     writer: tuple[str, int] | None = None,
+    goes_whole: Callable[[FileFacts], bool] = lambda _: False,
 ) -> None:
-    """Remove the rows that go from some files of a table, in one version; a merge of its files is waited for.
+    """Remove the rows that go of those in between, in one version; a merge of the table's files is waited for.
 
-    ``writer``: a name and number, which are noted with the version, also if no row goes. Cost: as ``rewrite_without``.
+    ``writer``: a name and number, which are noted with the version, also if no row goes. Files of which all rows go are
+    not opened. Cost: as that of ``rewrite_without``.
 
     Raises:
         LeaseHeld: when the merge takes longer than ``MERGE_S``.
     """
     with lease(files_of(table), MERGE_S):
+        whole = {file.path for file in file_facts(table, tuple(gone.columns)) if goes_whole(file)}
+        files = [path for path in files_between(table, between) if path not in whole]
         found = rewrite_without(engine, table, files, gone, step)
-        if found.removed or writer:
-            commit_entries(table, found.entries, writer, found.removed)
+        removed = [*found.removed, *(str(path.relative_to(table)) for path in whole)]
+        if removed or writer:
+            commit_entries(table, found.entries, writer, removed)
 
 
 def _without(item: Item, sink: TableSink, gone: Gone) -> Iterator[pa.Table]:

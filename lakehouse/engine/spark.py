@@ -28,7 +28,7 @@ from lakehouse.engine.tasks import (
 )
 from lakehouse.engine.work import work_here
 from lakehouse.spark.cluster import context_of, parallelism
-from lakehouse.spark.session import naming_death
+from lakehouse.spark.session import is_local, naming_death
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,6 +54,11 @@ class SparkEngine:
         if self._cores is None:
             self._cores = parallelism(self._session)
         return self._cores
+
+    @property
+    def is_local(self) -> bool:
+        """True if tasks run on this machine."""
+        return is_local(self._session)
 
     def map(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> pa.Table:
         """Run a kernel once for each item, in one job."""

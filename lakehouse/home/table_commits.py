@@ -2,7 +2,7 @@
 
     create_table    a table, from columns and properties
     commit          files added and removed; under a writer's number, so that it is made once
-    append          rows that this process holds: one Parquet file, or one for each core, and one commit
+    append          rows that this process holds: one Parquet file and one commit
 
 A writer puts Parquet files into a folder of its own below the table and commits them. Nobody sees them before the
 commit; a writer that dies before it leaves files that a vacuum deletes. Creating a log entry takes the number of the
@@ -12,13 +12,10 @@ next version, and only one writer can create it. A commit costs some ten millise
 from __future__ import annotations
 
 import json
-import os
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -39,9 +36,7 @@ if TYPE_CHECKING:
 MOST_TRIES = 100
 # Delta's own number where a table does not name the columns that its statistics are about.
 _FIRST_COLUMNS = 32
-# Encoding is most of what it takes to write a file, and one core does it.
-_ROWS_A_FILE = 250_000
-GROUP_ROWS, _PART_ROWS = 500_000, 125_000
+GROUP_ROWS = 500_000
 # Delta cuts longer texts in its statistics; here they have no statistics.
 _TEXT = 32
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -56,31 +51,6 @@ class DataFile:
     size: int
     statistics: Mapping[str, Any]
     partition: Mapping[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Rows in parts, each made when it is written, in any thread, and their number, or about that."""
-
-    schema: pa.Schema
-    parts: Sequence[Callable[[], pa.Table]]
-    sizes: Sequence[int]
-
-    @staticmethod
-    def of(rows: pa.Table) -> Parts:
-        """Return a table's rows in parts."""
-        starts = range(0, rows.num_rows, _PART_ROWS)
-        sizes = [min(_PART_ROWS, rows.num_rows - start) for start in starts]
-        return Parts(rows.schema, [partial(rows.slice, start, _PART_ROWS) for start in starts], sizes)
-
-    def shares(self, count: int) -> list[Iterator[pa.Table]]:
-        """Cut the rows, in their order, into so many shares of about the same number."""
-        most, before = max(1, -(-sum(self.sizes) // count)), 0
-        pieces: list[list[Callable[[], pa.Table]]] = [[] for _ in range(count)]
-        for part, size in zip(self.parts, self.sizes, strict=True):
-            pieces[min((before + size // 2) // most, count - 1)].append(part)
-            before += size
-        return [(part() for part in share) for share in pieces]
 
 
 def create_table(
@@ -116,28 +86,6 @@ def committed(known: DeltaTable, writer: str) -> int:
     """Return the highest number under which a writer has committed, -1 for none."""
     number = known.transaction_version(writer)
     return -1 if number is None else number
-
-
-def new_folder(table: Path) -> Path:
-    """Return a folder below the table for a writer's files, which no other writer uses."""
-    return table / uuid.uuid4().hex
-
-
-def data_files(known: DeltaTable, table: Path, folder: Path) -> list[DataFile]:
-    """Return the files of a folder that have rows, in the order of their tasks; the others are deleted.
-
-    Cost: one read of each file's footer.
-    """
-    return files_in(table, folder, statistics_columns(known))
-
-
-def files_in(table: Path, folder: Path, columns: Collection[str]) -> list[DataFile]:
-    """Return the files of a folder as ``data_files`` does, with statistics of these columns."""
-    found = [data_file(table, path, columns) for path in sorted(folder.rglob("*.parquet"))]
-    for each in found:
-        if not each.rows:
-            each.path.unlink()
-    return [each for each in found if each.rows]
 
 
 def commit(
@@ -219,25 +167,16 @@ def append_arrow(
 
 
 def write_arrow(known: DeltaTable, table: Path, rows: pa.Table) -> list[DataFile]:
-    """Write rows that have the table's columns and types, as ``write_parts`` does."""
-    return write_parts(known, table, Parts.of(rows))
+    """Write rows that have the table's columns and types to a file, to be committed; none without rows.
 
-
-def write_parts(known: DeltaTable, table: Path, rows: Parts) -> list[DataFile]:
-    """Write rows to a file, or many to one a core, to be committed: columns that they lack are null.
-
-    Memory: a row group and a part for each core.
+    For what a process has in memory; rows of a stream are written by tasks (``engine/parts.py``).
     """
-    folder, columns = new_folder(table), arrow_schema(known)
-    folder.mkdir(parents=True)
-    shares = rows.shares(max(1, min(os.cpu_count() or 1, sum(rows.sizes) // _ROWS_A_FILE)))
-    with ThreadPoolExecutor(len(shares)) as pool:
-        places = (folder / f"part-{number:05d}.parquet" for number in range(len(shares)))
-        for done in [
-            pool.submit(write_share, share, path, columns) for share, path in zip(shares, places, strict=True)
-        ]:
-            done.result()
-    return data_files(known, table, folder)
+    if not rows.num_rows:
+        return []
+    path = table / uuid.uuid4().hex / "part-00000.parquet"
+    path.parent.mkdir(parents=True)
+    write_share([rows], path, arrow_schema(known))
+    return [data_file(table, path, statistics_columns(known))]
 
 
 def write_share(

@@ -161,9 +161,9 @@ def send_words_to(log: int) -> None:
     _LOG.append(log)
 
 
-def is_running(spark: SparkSession) -> bool:
+def is_running(spark: object) -> bool:
     """Return whether the session's JVM still runs; where none was started, none has died."""
-    session = _present(spark)
+    session = _present(cast("SparkSession", spark))
     if session is None:
         return True
     context = context_of(session)

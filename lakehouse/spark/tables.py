@@ -2,56 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import COUNTER_PARTS, Stream
 from lakehouse.home.lease import MERGE_S as MERGE_S
 from lakehouse.home.lease import LeaseHeld as LeaseHeld
-from lakehouse.home.lease import files_of
 from lakehouse.home.lease import lease as lease
 from lakehouse.home.open_tables import opened
 from lakehouse.home.table_commits import (
     DataFile,
-    Parts,
-    add_columns,
     append,
-    arrow_schema,
     as_json,
-    commit,
     committed,
     create_table,
-    data_files,
-    fitted,
     known_as,
-    new_folder,
-    open_table,
-    write_arrow,
-    write_parts,
 )
-from lakehouse.home.table_files import source
-from lakehouse.home.table_log import files_between
 from lakehouse.home.table_maintenance import kept
 from lakehouse.home.table_replacement import replace_table
-from lakehouse.home.tables_place import is_on_store
 from lakehouse.spark.ddl import schema_of
 from sql import statement
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    pass
 
 ROLLUP_STATISTICS = ("level", "grouping", "start_us", "batch")
 _STATS = {"delta.dataSkippingStatsColumns": ",".join(ROLLUP_STATISTICS)}
@@ -68,59 +48,6 @@ def read(spark: SparkSession, table: Path, version: int | None = None) -> DataFr
     return (reader if version is None else reader.option("versionAsOf", version)).load(str(table))
 
 
-def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list[Path] | None:
-    """Append rows unless this writer already appended this version or a later one.
-
-    ``writer`` names a job and stream; versions are batch numbers, which only grow. A replay computes and appends
-    nothing. Columns that the table lacks are added to it. Returns the files written, None for a replay.
-    """
-    known = open_table(table)
-    if committed(known, known_as(writer)) >= version:
-        return None
-    if set(rows.columns) - {column.name for column in known.schema().fields}:
-        add_columns(table, rows.schema.json())
-        known = open_table(table)
-    added = write_files(rows, known, table)
-    commit(known, table, added, writer=(known_as(writer), version))
-    return [each.path for each in added]
-
-
-def append_parts_once(rows: Parts, table: Path, writer: str, version: int) -> list[Path] | None:
-    """Append rows that this process has, or makes part by part, as ``append_once`` does, without Spark."""
-    with opened(table) as known:
-        if committed(known, known_as(writer)) >= version:
-            return None
-        lacking = set(rows.schema.names) - {column.name for column in known.schema().fields}
-        if lacking:
-            more = pa.schema([rows.schema.field(name) for name in sorted(lacking)])
-            add_columns(table, as_json(more))
-            known = open_table(table)
-        added = write_parts(known, table, rows)
-        commit(known, table, added, writer=(known_as(writer), version))
-        return [each.path for each in added]
-
-
-def write_files(rows: DataFrame, known: DeltaTable, table: Path) -> list[DataFile]:
-    """Write rows, with the table's types, as Parquet files of a folder of their own below it, to be committed."""
-    schema = StructType.fromJson(json.loads(known.schema().to_json()))
-    there = set(rows.columns)
-    whole = rows.select(
-        *(F.col(_quoted(f.name)).cast(f.dataType).alias(f.name) for f in schema if f.name in there)
-    )
-    folder = new_folder(table)
-    _write_parquet(whole, folder, known.metadata().partition_columns)
-    return data_files(known, table, folder)
-
-
-def _write_parquet(rows: DataFrame, folder: Path, partition: Sequence[str] = ()) -> None:
-    writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    writer.partitionBy(*partition).parquet(str(folder))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def is_appended(table: Path, writer: str, version: int) -> bool:
     """True if a writer has appended this version or a later one."""
     with opened(table) as known:
@@ -128,7 +55,7 @@ def is_appended(table: Path, writer: str, version: int) -> bool:
 
 
 def append_row(row: Mapping[str, object], table: Path, writer: str, version: int) -> None:
-    """Append one row, by the names of the table's columns, as ``append_once`` does."""
+    """Append one row, by the names of the table's columns, unless the writer has appended this version."""
     append_rows([row], table, writer, version)
 
 
@@ -137,56 +64,15 @@ def append_rows(rows: Sequence[Mapping[str, object]], table: Path, writer: str, 
     append(table, rows, (known_as(writer), version))
 
 
-def remove(spark: SparkSession, table: Path, condition: str) -> None:
-    """Delete the rows of which a condition holds; a merge of the table's files is waited for.
+def side_by_side(*steps: Callable[[], Any]) -> list[Any]:
+    """Run steps at the same time, the last in this thread; return their results.
 
-    Cost: with the files that hold such a row, which are written anew without them.
-
-    Raises:
-        LeaseHeld: when the merge takes longer than ``MERGE_S``.
+    Each is mostly Delta waiting for its own log.
     """
-    with lease(files_of(table), MERGE_S):
-        there = read(spark, table).withColumn("_file", F.col("_metadata.file_path"))
-        files = [row[0] for row in there.where(condition).select("_file").distinct().collect()]
-        if files:
-            others = there.where(F.col("_file").isin(files)).where(f"NOT coalesce(({condition}), false)")
-            known = open_table(table)
-            added = write_files(others.drop("_file"), known, table)
-            commit(known, table, added, (_relative(table, file) for file in files))
-
-
-def remove_here(table: Path, is_gone: Callable[[pa.Table], pa.Array]) -> None:
-    """Delete the rows of which ``is_gone`` is true, as this process reads them, file by file; a merge is waited for.
-
-    Of a table without partitions. Cost: all its files, of which those with such a row are written anew without them.
-
-    Raises:
-        LeaseHeld: when the merge takes longer than ``MERGE_S``.
-    """
-    with lease(files_of(table), MERGE_S):
-        known, added, removed = open_table(table), list[DataFile](), list[str]()
-        columns = arrow_schema(known)
-        for path in files_between(table, None):
-            rows = fitted(parquet.read_table(source(path)), columns)
-            kept = rows.filter(pc.invert(pc.fill_null(is_gone(rows), False)))
-            if len(kept) < len(rows):
-                removed.append(str(path.relative_to(table)))
-                added += write_arrow(known, table, kept) if len(kept) else []
-        if removed:
-            commit(known, table, added, removed)
-
-
-def _relative(table: Path, address: str) -> str:
-    """Return the path below a table of a file, from its address as Spark has it."""
-    path = unquote(address) if is_on_store(table) else unquote(urlsplit(address).path)
-    return str(type(table)(path).relative_to(table.absolute()))
-
-
-def side_by_side(*steps: Callable[[], object]) -> None:
-    """Run steps at the same time: each is mostly Delta waiting for its own log."""
     with ThreadPoolExecutor(len(steps)) as pool:
-        for done in [pool.submit(step) for step in steps]:
-            done.result()
+        others = [pool.submit(step) for step in steps[:-1]]
+        last = steps[-1]()
+        return [*(other.result() for other in others), last]
 
 
 def create_raw(table: Path, stream: Stream) -> None:

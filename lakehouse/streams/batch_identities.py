@@ -13,7 +13,6 @@ again: if it no longer gives the row, the batch fails, and is read once more as 
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +27,9 @@ from lakehouse.algorithms.ingest.duplicates import CONFLICT, DUPLICATE
 from lakehouse.declare.stream import Stream
 from lakehouse.home.identity_copies import fetched
 from lakehouse.home.identity_index import Batches, Hashes, Run, find_in
-from lakehouse.home.table_files import sink, source
+from lakehouse.home.table_files import source
 from lakehouse.home.tables_place import is_on_store, place_at
+from lakehouse.streams.aside import write_aside
 from lakehouse.streams.batch_parts import (
     ACCEPTED,
     KEPT,
@@ -154,7 +154,7 @@ class _Bucket:
         unique, counts = np.unique(hashes, return_counts=True)
         apart = self.comparing.reading.stream.repeat_distance_us
         known, batches = find_in(self.comparing.local_runs, unique, ends["min"] - apart, ends["max"] + apart)
-        of_hashes = self._aside(pa.table({"hash": pa.array(unique)}))
+        of_hashes = _aside(self.comparing, pa.table({"hash": pa.array(unique)}))
         own = [{"kind": HASHES, "number": bucket, "rows": len(unique), "text": json.dumps(ends), **of_hashes}]
         repeats = self._repeats(hashes, np.union1d(unique[counts > 1], known), (known, batches))
         if not repeats.num_rows:
@@ -169,7 +169,7 @@ class _Bucket:
             }
             for each in counted
         ]
-        of_repeats = self._aside(repeats.sort_by(_IN_ORDER))
+        of_repeats = _aside(self.comparing, repeats.sort_by(_IN_ORDER))
         return [*own, {"kind": REPEATS, "number": bucket, **of_repeats}, *more]
 
     def _repeats(self, hashes: Hashes, suspects: Hashes, known: tuple[Hashes, Batches]) -> pa.Table:
@@ -182,12 +182,10 @@ class _Bucket:
         judged = repeats_of(comparing.reading.batch, comparing.accepted, suspects, known, rows_of)
         return _REPEATS.empty_table() if judged is None else judged.select(_REPEATS.names).cast(_REPEATS)
 
-    def _aside(self, rows: pa.Table) -> Output:
-        """Write rows to a file of a new name beside the parts."""
-        path = place_at(self.comparing.reading.raw.table) / f"{uuid.uuid4().hex}.aside"
-        with sink(path) as file:
-            pq.write_table(rows, file, _GROUP_ROWS, compression="none", use_dictionary=False)
-        return {"path": str(path)}
+
+def _aside(comparing: Comparing, rows: pa.Table) -> Output:
+    """Write rows to a file beside the parts."""
+    return {"path": write_aside(comparing.reading.raw.table, rows)}
 
 
 _NAMES = {DUPLICATE: "duplicate", CONFLICT: "conflict"}

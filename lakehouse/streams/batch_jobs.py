@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakehouse.engine import engine_of
 from lakehouse.engine.contract import Engine
 from lakehouse.engine.parts import ENTRIES, sink_of
 from lakehouse.home.identity_copies import copied
 from lakehouse.home.identity_index import Hashes, IdentityIndex, Run
-from lakehouse.home.table_files import source
-from lakehouse.home.tables_place import is_on_store, place_at
-from lakehouse.spark.session import is_local
+from lakehouse.home.tables_place import is_on_store
+from lakehouse.streams.aside import delete_aside, read_aside
 from lakehouse.streams.batch_identities import (
     BUCKET,
     HASHED,
@@ -51,45 +48,50 @@ from lakehouse.streams.batch_parts import (
     read_item,
 )
 from lakehouse.streams.batch_records import BatchRecords
-from lakehouse.streams.batch_stats import BatchStats, is_by_arrival, written_lateness
+from lakehouse.streams.batch_stats import BatchStats
 from lakehouse.streams.doubt_ranges import Range, joined_by_day
-from lakehouse.streams.duplicates import Accepted, open_index
+from lakehouse.streams.duplicates import Accepted
 from lakehouse.streams.file_records import FileRecords
 from lakehouse.streams.message_records import MessageRecords
 from lakehouse.streams.part_counts import AcceptedCounts, RecordCounts
 from lakehouse.streams.requeued_records import requeued_records
 from lakehouse.streams.sources.parser import Parser
+from lakehouse.streams.stored_identities import open_index
 
 _PARTS = pa.list_(pa.struct({"path": pa.string(), "rows": pa.int64()}))
 
 
 @dataclass(frozen=True)
 class JudgedBatch:
-    """Judged batch to commit: entries of raw and of quarantine, ranges of ambiguous times, and its counts."""
+    """Judged batch to commit: entries of raw and of quarantine, ranges of ambiguous times, and its counts.
+
+    ``tasks``: how many of them have accepted rows; if there are several, lateness is that inside each.
+    """
 
     raw: pa.Table
     quarantine: pa.Table
     ambiguous: list[Range]
     stats: BatchStats
+    tasks: int
 
 
 def judged_batch(records: BatchRecords) -> JudgedBatch:
     """Read a batch and write parts of raw and quarantine, which are not committed yet."""
     engine = engine_of(records.tables.spark)
-    read, items = _records_of(records, engine.cores)
+    read, items = _records_of(records, engine)
     jobs = Jobs(records, _reading_of(records, read), items, engine)
     return _judged(jobs.compared() if records.stream.identity else jobs.read(), records)
 
 
-def _records_of(records: BatchRecords, cores: int) -> tuple[Records, pa.Table]:
+def _records_of(records: BatchRecords, engine: Engine) -> tuple[Records, pa.Table]:
     """Return a batch's records, and the items of tasks."""
     manifest, stream = records.manifest, records.stream
     if manifest.kind == "requeue":
-        return requeued_records(records.tables.layout, stream, records.store, manifest)
+        return requeued_records(engine, records.tables.layout, stream, records.store, manifest)
     if manifest.kind == "kafka":
         parser = Parser.of(stream, (stream.source.fields or None,), keeps_records=bool(stream.identity))
         messages = MessageRecords(parser, manifest.ranges)
-        return messages, messages.items(cores)
+        return messages, messages.items(engine.cores)
     files = FileRecords.of(manifest.files, stream)
     return files, files.items
 
@@ -129,14 +131,15 @@ class Jobs:
         hashes = _of_kind(rows, HASHES)
         self._add_to(index, hashes)
         kept = self._without_repeats(rows)
-        _delete([*hashes, *_of_kind(rows, REPEATS), *_of_kind(rows, KEPT)])
+        beside = [*hashes, *_of_kind(rows, REPEATS), *_of_kind(rows, KEPT)]
+        delete_aside(each["path"] for each in beside)
         return kept
 
     def _runs(self, index: IdentityIndex) -> list[Run]:
         """Return the runs of the index as tasks reach them: those of a cluster may not share the home's folder."""
         layout, name = self.records.tables.layout, self.reading.stream.name
         folder = layout.identity_copies(name)
-        is_shared = not is_on_store(folder) or is_local(self.records.tables.spark)
+        is_shared = not is_on_store(folder) or self.engine.is_local
         return index.runs() if is_shared else copied(index.runs(), folder)
 
     def _add_to(self, index: IdentityIndex, hashes: list[Output]) -> None:
@@ -161,7 +164,7 @@ class Jobs:
         items = items.append_column(REPEATS, pa.array([files] * len(numbers)))
         kernel = partial(without_repeats, reading=self.reading)
         again = self.engine.map(items, kernel, OUTPUTS, self._step("leave out repeats")).to_pylist()
-        _delete([each for each in _of_kind(rows, RAW) if each["item"] in numbers])
+        delete_aside(each["path"] for each in _of_kind(rows, RAW) if each["item"] in numbers)
         kept = [each for each in rows if each["item"] not in numbers or each["kind"] not in (RAW, ACCEPTED)]
         return _in_order([*kept, *again])
 
@@ -186,11 +189,9 @@ def _judged(rows: list[Output], records: BatchRecords) -> JudgedBatch:
     conflicts = {"conflict": repeated["conflict"]} if repeated["conflict"] else {}
     read = read + RecordCounts(reasons=conflicts)
     stats = BatchStats.of(records.stream, read, accepted, repeated["duplicate"])
-    if is_by_arrival(records):
-        files = (place_at(each["path"]) for each in _of_kind(rows, RAW))
-        stats = replace(stats, lateness=written_lateness(records, files))
     ranges = (one for each in _of_kind(rows, AMBIGUOUS_RANGES) for one in json.loads(each["text"]))
-    return JudgedBatch(_entries(rows, RAW), _entries(rows, QUARANTINE), joined_by_day(ranges), stats)
+    tasks = len({each["item"] for each in _of_kind(rows, RAW)})
+    return JudgedBatch(_entries(rows, RAW), _entries(rows, QUARANTINE), joined_by_day(ranges), stats, tasks)
 
 
 def _of_kind(rows: list[Output], kind: str) -> list[Output]:
@@ -215,11 +216,4 @@ def _entries(rows: list[Output], kind: str) -> pa.Table:
 def _hashes_in(files: list[Output]) -> Iterator[Hashes]:
     """Yield the hashes of all buckets, in order, a bucket at a time."""
     for each in files:
-        yield pq.read_table(source(place_at(each["path"])))["hash"].to_numpy()
-
-
-def _delete(files: list[Output]) -> None:
-    """Delete files that nothing refers to; a vacuum deletes those that are left."""
-    for each in files:
-        with suppress(OSError):
-            place_at(each["path"]).unlink()
+        yield read_aside(each["path"])["hash"].to_numpy()

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from lakehouse.declare.stream import Stream
+from lakehouse.engine import Session
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.table_log import read_columns
@@ -55,7 +55,7 @@ class Progress:
 class StreamTables:
     """The tables an ingest of one stream writes."""
 
-    spark: SparkSession
+    spark: Session
     layout: Home
     stream: Stream
 

@@ -10,25 +10,36 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure_arrived, measure_files
+from lakehouse.algorithms.ingest.lateness import Lateness
 from lakehouse.declare.stream import Stream
-from lakehouse.home.table_files import source
-from lakehouse.home.table_log import files_between, read_columns, read_parts
+from lakehouse.engine import engine_of
+from lakehouse.engine.parts import file_items
+from lakehouse.home.table_log import files_between
+from lakehouse.home.table_reads import pieces_of
+from lakehouse.home.tables_place import place_at
+from lakehouse.streams.batch_lateness import batch_lateness
 from lakehouse.streams.batch_records import BatchRecords
-from lakehouse.streams.duplicates import index_stored
-from lakehouse.streams.part_counts import AcceptedCounts, Clocks, Counting, RecordCounts
+from lakehouse.streams.part_counts import AcceptedCounts, Clocks, RecordCounts
+from lakehouse.streams.raw_rows import RawRows, raw_columns, raw_items, rows_of
+from lakehouse.streams.stored_identities import index_stored
+
+if TYPE_CHECKING:
+    from lakehouse.engine import Item
 
 log = logging.getLogger(__name__)
 _PIECE = 1_000_000
+_TEXTS = pa.schema({"text": pa.string()})
+_REASONS = pa.schema({"reason": pa.string(), "records": pa.int64()})
 
 
 @dataclass(frozen=True)
@@ -36,7 +47,7 @@ class BatchStats:
     """Counts of a batch's rows; times and missing values, by declared column, are those of accepted rows.
 
     ``reached``: as ``Reach`` says. ``clocks``: the earliest and the latest time of day of accepted rows, in
-    microseconds after midnight.
+    microseconds after midnight. ``arrivals``: the first and the last arrival time.
     """
 
     rows: int
@@ -50,6 +61,7 @@ class BatchStats:
     reached: int | None
     lateness: Lateness
     clocks: Clocks = None
+    arrivals: Clocks = None
 
     @staticmethod
     def of(stream: Stream, read: RecordCounts, accepted: AcceptedCounts, duplicates: int = 0) -> BatchStats:
@@ -62,6 +74,7 @@ class BatchStats:
             reached=accepted.reached_us(stream.step_us),
             lateness=accepted.lateness,
             clocks=accepted.clocks,
+            arrivals=accepted.arrivals,
         )
 
     @property
@@ -78,17 +91,15 @@ def empty_stats(stream: Stream) -> BatchStats:
 def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
     """Return the statistics of a batch by its tables where they are not those of what was ``read`` of it last.
 
-    Duplicates are those read last. Where a record is several rows, their number is an estimate. Cost: the batch's
-    columns are read from raw, a file at a time.
+    Duplicates are those read last. Where a record is several rows, their number is an estimate. Cost: a few Spark
+    jobs over the batch's files.
     """
     target, batch = records.tables, records.manifest.batch
-    name, between = target.stream.name, ("batch", batch, batch)
+    name = target.stream.name
     if target.stream.identity:
         index_stored(target, batch, batch)
-    reasons = dict(
-        Counter(reason for (reason,) in read_columns(target.layout.quarantine(name), ("reason",), between))
-    )
-    held = BatchStats.of(target.stream, RecordCounts(reasons=reasons), _of_raw(records), read.duplicates)
+    reasons = _rejected(records)
+    held = BatchStats.of(target.stream, RecordCounts(reasons=reasons), _accepted(records), read.duplicates)
     counted = ("accepted", "missing", "low", "high", "reached", "clocks")
     is_same = all(getattr(held, each) == getattr(read, each) for each in counted)
     if is_same and reasons == dict(+Counter(read.reasons)) and read.is_balanced:
@@ -99,20 +110,46 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
         *(name, batch),
     )
     rows = held.accepted + sum(reasons.values()) + read.duplicates
-    return replace(held, rows=rows, records=max(0, read.records + rows - read.rows))
+    return replace(
+        held,
+        rows=rows,
+        records=max(0, read.records + rows - read.rows),
+        lateness=lateness_of(records, held, files_between(target.layout.raw(name), ("batch", batch, batch))),
+    )
 
 
-def _of_raw(records: BatchRecords) -> AcceptedCounts:
+def _accepted(records: BatchRecords) -> AcceptedCounts:
+    """Return the counts of the batch's rows in raw, without their lateness."""
+    stream, batch = records.tables.stream, records.manifest.batch
+    raw = records.tables.layout.raw(stream.name)
+    columns = raw_columns(raw, ("arrival_us", *stream.all_columns))
+    items, step = raw_items(raw, RawRows(batch, batch)), f"count accepted rows of {stream.name}"
+    kernel = partial(_counted, stream=stream, columns=columns)
+    texts = engine_of(records.tables.spark).map(items, kernel, _TEXTS, step)["text"].to_pylist()
+    return reduce(add, map(AcceptedCounts.of_text, texts), AcceptedCounts())
+
+
+def _counted(item: Item, stream: Stream, columns: pa.Schema) -> Iterator[pa.Table]:
+    counts = (AcceptedCounts.of(rows, stream) for rows in rows_of(item, columns))
+    yield pa.table({"text": [reduce(add, counts, AcceptedCounts()).as_text()]}, _TEXTS)
+
+
+def _rejected(records: BatchRecords) -> dict[str, int]:
+    """Return how many records of the batch quarantine holds, by reason."""
     target, batch = records.tables, records.manifest.batch
-    stream, between = target.stream, ("batch", batch, batch)
-    columns = ("event_us", "arrival_us", "source_file", *stream.all_columns)
-    counting = Counting(stream, records.before.newest_us)
-    for rows in read_parts(target.layout.raw(stream.name), columns, between):
-        counting.add(rows)
-    if not is_by_arrival(records):
-        return counting.total
-    files = files_between(target.layout.raw(stream.name), between)
-    return replace(counting.total, lateness=written_lateness(records, files))
+    name = target.stream.name
+    files = file_items(files_between(target.layout.quarantine(name), ("batch", batch, batch)))
+    step, kernel = f"count rejected records of {name}", partial(_reasons_in, batch=batch)
+    counts = engine_of(target.spark).map(files, kernel, _REASONS, step)
+    rows = counts.group_by("reason").aggregate([("records", "sum")]).to_pylist()
+    return {row["reason"]: row["records_sum"] for row in rows}
+
+
+def _reasons_in(item: Item, batch: int) -> Iterator[pa.Table]:
+    columns = pa.schema({"reason": pa.string(), "batch": pa.int64()})
+    for rows in pieces_of(place_at(item["path"]), columns, _PIECE):
+        own = rows.filter(pc.equal(rows["batch"], batch))
+        yield own.group_by("reason").aggregate([("batch", "count")]).rename_columns(_REASONS.names)
 
 
 def is_by_arrival(records: BatchRecords) -> bool:
@@ -120,43 +157,8 @@ def is_by_arrival(records: BatchRecords) -> bool:
     return records.manifest.kind == "kafka" or records.stream.arrival_time is not None
 
 
-def written_lateness(records: BatchRecords, files: Iterable[Path]) -> Lateness:
-    """Return the lateness of a batch by the files of raw that it wrote, in order.
-
-    Rows are late against those that arrived before them, in whichever file or partition. Cost: two columns are read,
-    and 16 bytes a row are held and sorted; a batch has at most ``batch_bytes`` or ``batch_rows``.
-    """
-    newest_us, pieces = records.before.newest_us, _written(files)
-    if records.stream.arrival_time is not None:
-        held = list(pieces)
-        nothing = replace(NOTHING_LATE, newest_us=newest_us)
-        return _lateness_of(pa.concat_tables(held), newest_us, {}) if held else nothing
-    lateness, reached_us = replace(NOTHING_LATE, newest_us=newest_us), dict[Hashable, int]()
-    for piece in pieces:
-        lateness = lateness + _lateness_of(piece, newest_us, reached_us)
-    return lateness
-
-
-def _lateness_of(rows: pa.Table, newest_before_us: int | None, reached_us: dict[Hashable, int]) -> Lateness:
-    if rows["arrival_us"].null_count == rows.num_rows:
-        return _of_files(rows, newest_before_us, reached_us)
-    has_arrival = rows["arrival_us"].is_valid()
-    arrived = rows.filter(has_arrival)
-    late = measure_arrived(arrived["event_us"].to_numpy(), arrived["arrival_us"].to_numpy(), newest_before_us)
-    return late + _of_files(rows.filter(pc.invert(has_arrival)), newest_before_us, reached_us)
-
-
-def _of_files(rows: pa.Table, newest_before_us: int | None, reached_us: dict[Hashable, int]) -> Lateness:
-    return measure_files(rows["event_us"].to_numpy(), rows["file"].to_numpy(), newest_before_us, reached_us)
-
-
-def _written(files: Iterable[Path]) -> Iterator[pa.Table]:
-    numbers = dict[str, int]()
-    columns = ["event_us", "arrival_us", "source_file"]
-    for file in files:
-        with pq.ParquetFile(source(file), read_dictionary=["source_file"]) as content:
-            for batch in content.iter_batches(_PIECE, columns=columns):
-                paths = batch.column("source_file")
-                of_path = [numbers.setdefault(path, len(numbers)) for path in paths.dictionary.to_pylist()]
-                file_numbers = np.array(of_path, np.int32)[paths.indices.to_numpy()]
-                yield pa.table([batch["event_us"], batch["arrival_us"], file_numbers], [*columns[:2], "file"])
+def lateness_of(records: BatchRecords, stats: BatchStats, parts: Sequence[Path]) -> Lateness:
+    """Return the lateness of a batch by the parts of raw that it wrote, in order."""
+    step = f"measure lateness of {records.stream.name}, batch {records.manifest.batch}"
+    rows = stats.accepted, stats.arrivals
+    return batch_lateness(engine_of(records.tables.spark), parts, records.before.newest_us, *rows, step)

@@ -5,8 +5,8 @@
     everything    each day's first check, or one that is asked for, takes all rows for new
 
 Frames are taken as of the newest batch in the ledger when the check began, so that an ingest that goes on
-meanwhile is not mistaken for a mistake. Cost: with the new rows, and with the files of the tables; repeated identities
-are looked for in all raw rows of their time where these are few, else among the new ones, and in all of them when
+meanwhile is not mistaken for a mistake. Cost: one Spark job over files with new rows, and one that looks for repeated
+identities: in all raw rows of their time where these are few, else among the new ones, and in all of them when
 everything is checked. Guarantee: what leaves this module are batch numbers, counts and differences, never a key, a
 reading or an identity.
 """
@@ -16,20 +16,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from lakehouse.home.checked import COUNTS, Checked
 from lakehouse.home.corrections import RETENTION, RETRACT, Correction, read_corrections, removed
-from lakehouse.home.rollup_table import read_marker
+from lakehouse.home.rollup_table import Marker, RollupSchema, read_rollup_schema
 from lakehouse.home.table_log import bounds
+from lakehouse.home.table_reads import pieces_of
 from lakehouse.spark.deviations import Frame
 from lakehouse.spark.tables import exists
+from lakehouse.streams.file_figures import (
+    QUARANTINE,
+    RAW,
+    RAW_CLAIMS,
+    ROLLUP,
+    Figures,
+    Measured,
+    Measuring,
+    Row,
+    added,
+    file_figures,
+)
 from lakehouse.streams.quarantine import rejected_records
 from lakehouse.streams.repeats import repeated_identities
+from lakehouse.streams.rollup_checks import rollup_frame, unmeasured
 from lakehouse.streams.table_rows import TableRows
 
 if TYPE_CHECKING:
@@ -38,15 +51,16 @@ if TYPE_CHECKING:
     from lakehouse.home.layout import Home
 
 GAINED, PLACED = ("received", "requeued"), ("accepted", "quarantined", "duplicates")
-_RAW_CLAIMS = ("without_event_time", "out_of_bounds", "not_numbers", "without_origin")
-Row = dict[str, Any]
+# Ledger rows at a time.
+_PIECE = 100_000
 
 
 @dataclass(frozen=True)
 class Tables:
     """A stream's tables up to batch ``through``; ``ledger`` has the rows of batches that ``checked`` does not sum up.
 
-    ``rollup``: the version of the rollup that holds no batch which the ledger lacks, None where there is none.
+    ``rollup``: the version of the rollup that holds no batch which the ledger lacks, None where there is none; it was
+    built for ``schema`` and holds what ``marker`` says.
     """
 
     stream: Stream
@@ -56,6 +70,8 @@ class Tables:
     checked: Checked
     corrections: Sequence[Correction] = ()
     rollup: TableRows | None = None
+    schema: RollupSchema | None = None
+    marker: Marker | None = None
     # Ledger rows that an earlier check has passed, of batches that the rollup lacked then.
     passed: Sequence[Row] = field(default=())
     # Open records in quarantine; None if nothing was requeued, as all of them are open.
@@ -70,6 +86,11 @@ class Tables:
     def through(self) -> int:
         """The newest batch in the ledger."""
         return int(self.ledger[-1]["batch"]) if self.ledger else self.since
+
+    @property
+    def horizons(self) -> Sequence[int]:
+        """From where on the levels of the rollup keep their nodes; none where nothing was rolled up yet."""
+        return self.schema.horizons(self.marker.newest_us) if self.schema and self.marker else ()
 
     @property
     def totals(self) -> dict[str, int]:
@@ -107,7 +128,8 @@ def open_tables(home: Home, stream: Stream, checked: Checked) -> Tables | None:
     # Batches may come while it checks: what was built when the ledger was read is built of batches that are in it.
     path = home.rollup(stream.name)
     rollup = TableRows.of(path) if exists(path) else None
-    built = read_marker(path).batch if rollup else checked.through
+    marker = _marker_of(rollup) if rollup else None
+    built = marker.batch if marker else checked.through
     rows = _ledger_rows(TableRows.of(home.ledger(stream.name)), min(checked.through, built))
     ledger = [row for row in rows if row["batch"] > checked.through]
     if not ledger and checked.through < 0:
@@ -115,7 +137,8 @@ def open_tables(home: Home, stream: Stream, checked: Checked) -> Tables | None:
     passed = [row for row in rows if row["batch"] <= checked.through]
     corrections = read_corrections(home, stream.name)
     raw, quarantine = (TableRows.of(path(stream.name)) for path in (home.raw, home.quarantine))
-    found = Tables(stream, ledger, raw, quarantine, checked, corrections, rollup, passed)
+    schema = read_rollup_schema(path) if rollup else None
+    found = Tables(stream, ledger, raw, quarantine, checked, corrections, rollup, schema, marker, passed)
     if not found.totals["requeued"]:
         return found
     rejected = rejected_records(home, stream.name, found.through)
@@ -125,11 +148,10 @@ def open_tables(home: Home, stream: Stream, checked: Checked) -> Tables | None:
 def _ledger_rows(ledger: TableRows, after: int) -> list[Row]:
     """Return the ledger by batch, of batches after one: its counts, and what is wrong in itself."""
     found: dict[int, Row] = {}
-    dataset = ledger.batches(after, 2**62)
-    rows = dataset.to_table(
-        columns=["batch", *COUNTS, "reasons"], filter=ds.field("batch") > after
-    ).to_pylist()
-    for row in rows:
+    columns = pa.schema([ledger.schema.field(name) for name in ("batch", *COUNTS, "reasons")])
+    files = ledger.between("batch", after + 1, 2**62).paths
+    pieces = (rows for path in files for rows in pieces_of(path, columns, _PIECE))
+    for row in (row for rows in pieces for row in rows.to_pylist() if row["batch"] > after):
         balance = sum(row[name] or 0 for name in GAINED) - sum(row[name] or 0 for name in PLACED)
         reasons = sum(count for _, count in row["reasons"] or ())
         own = found.setdefault(
@@ -147,16 +169,59 @@ def _ledger_rows(ledger: TableRows, after: int) -> list[Row]:
 _OF_LEDGER = ("imbalance", "negative_counts", "reasons_gap", *COUNTS)
 
 
-def measure(tables: Tables, engine: Engine) -> list[Frame]:
-    """Return the frames of totals, and of ledger, quarantine and raw where they have new rows to judge."""
-    quarantine = {row["batch"]: row for row in _quarantine(tables)}
+def _marker_of(rollup: TableRows) -> Marker:
+    """Return the marker of this version of a rollup."""
+    columns = pa.schema([rollup.schema.field(name) for name in ("level", "start_us", "batch")])
+    marks = [
+        row
+        for path in rollup.between("level", 0, 0).paths
+        for rows in pieces_of(path, columns, _PIECE)
+        for row in rows.filter(pc.equal(rows["level"], 0)).to_pylist()
+    ]
+    newest = max((row["start_us"] for row in marks if row["start_us"] is not None), default=None)
+    return Marker(newest, max((row["batch"] for row in marks), default=0))
+
+
+def measure(tables: Tables, engine: Engine) -> tuple[list[Frame], Measured]:
+    """Return the frames of a stream's tables, and what each file of its rollup measures.
+
+    They are of totals, and of ledger, quarantine, raw and rollup where these have rows to judge.
+    """
+    figures = _figures(tables, engine)
+    quarantine = {row["batch"]: row for row in _by_batch(figures[QUARANTINE])}
+    is_new = tables.since < tables.through
     frames = [
         Frame("ledger", ("batch",), [_ledger_row(row, quarantine) for row in tables.ledger]),
-        Frame("totals", (), [_totals_row(tables)]),
+        Frame("totals", (), [_totals_row(tables, figures)]),
         Frame("quarantine", ("batch",), [_quarantine_row(tables, row) for row in quarantine.values()]),
-        Frame("raw", ("batch",), list(_raw_rows(tables, engine)) if tables.since < tables.through else []),
+        Frame("raw", ("batch",), list(_raw_rows(tables, figures[RAW], engine)) if is_new else []),
     ]
-    return [frame for frame in frames if frame.rows]
+    measured: Measured = {}
+    if tables.rollup:
+        known = {path: tables.checked.files.get(path, ()) for path in tables.rollup.names}
+        measured = {**known, **figures[ROLLUP]}
+    if tables.marker and tables.marker.newest_us is not None:
+        accepted = tables.accepted(tables.marker.batch)
+        frames.append(rollup_frame(tables.stream, tables.horizons, measured, accepted))
+    return [frame for frame in frames if frame.rows], measured
+
+
+def _figures(tables: Tables, engine: Engine) -> Figures:
+    """Return the figures of files that have new rows, and of those of the rollup that no check has measured."""
+    new = ("batch", tables.since + 1, tables.through)
+    of = {RAW: tables.raw.between(*new), QUARANTINE: tables.quarantine.between(*new)}
+    if tables.rollup:
+        names = unmeasured(tables.rollup.names, tables.checked.files, tables.horizons)
+        of[ROLLUP] = tables.rollup.named(names)
+    measuring = Measuring(tables.stream, tables.since, tables.through, tables.horizons)
+    return file_figures(engine, measuring, of, f"check the tables of {tables.stream.name}")
+
+
+def _by_batch(figures: Mapping[str, Row]) -> list[Row]:
+    """Return the figures of files by batch, in order."""
+    parts = [pa.Table.from_pylist(of["rows"]) for of in figures.values() if of["rows"]]
+    rows: list[Row] = added(parts, ["batch"]).to_pylist() if parts else []
+    return sorted(rows, key=lambda row: int(row["batch"]))
 
 
 def _ledger_row(row: Row, quarantine: Mapping[int, Row]) -> Row:
@@ -165,9 +230,12 @@ def _ledger_row(row: Row, quarantine: Mapping[int, Row]) -> Row:
     return found | {"quarantine_gap": abs(held - (row["quarantined"] or 0))}
 
 
-def _totals_row(tables: Tables) -> Row:
+def _totals_row(tables: Tables, figures: Figures) -> Row:
     total = tables.totals
-    held, found = (rows.count_through(tables.through) for rows in (tables.quarantine, tables.raw))
+    held, found = (
+        rows.count_through(tables.through, {path: of["held"] for path, of in figures[name].items()})
+        for name, rows in ((QUARANTINE, tables.quarantine), (RAW, tables.raw))
+    )
     gone, going = (sum(rows.values()) for rows in tables.removed())
     placed = total["accepted"] + total["quarantined"] + total["duplicates"]
     # Records put through again stay in quarantine; what became of them is in the batch that took them. One of them may
@@ -184,32 +252,21 @@ def _totals_row(tables: Tables) -> Row:
     }
 
 
-def _new(tables: Tables) -> ds.Expression:
-    return (ds.field("batch") > tables.since) & (ds.field("batch") <= tables.through)
-
-
-def _quarantine(tables: Tables) -> list[Row]:
-    dataset = tables.quarantine.batches(tables.since, tables.through)
-    names = ["batch", "reason", "source_file"]
-    counts = []
-    for rows in dataset.to_batches(columns=names, filter=_new(tables)):
-        claims = {
-            "without_reason": pc.equal(pc.fill_null(rows["reason"], ""), ""),
-            "without_origin": pc.is_null(rows["source_file"]),
-        }
-        counts.append(_counted(rows["batch"], {"held": pc.is_valid(rows["batch"]), **claims}))
-    return _added(counts)
-
-
 def _quarantine_row(tables: Tables, row: Row) -> Row:
     is_known = any(entry["batch"] == row["batch"] for entry in tables.ledger)
     found = {name: row[name] for name in ("batch", "without_reason", "without_origin")}
     return found | {"unknown_batches": 0 if is_known else row["held"]}
 
 
-def _raw_rows(tables: Tables, engine: Engine) -> Iterator[Row]:
-    found = {row["batch"]: row for row in _raw(tables)}
-    repeated = repeated_identities(tables.stream, tables.raw, (tables.since, tables.through), engine)
+def _raw_rows(tables: Tables, figures: Mapping[str, Row], engine: Engine) -> Iterator[Row]:
+    found = {row["batch"]: row for row in _by_batch(figures)}
+    ends = [time for of in figures.values() for time in (of["low"], of["high"]) if time is not None]
+    batches = tables.since, tables.through
+    repeated = (
+        repeated_identities(tables.stream, tables.raw, batches, (min(ends), max(ends)), engine)
+        if ends
+        else {}
+    )
     new = {row["batch"] for row in tables.ledger if row["batch"] > tables.since}
     kept = tables.kept()
     for batch in sorted(new | set(found)):
@@ -217,66 +274,10 @@ def _raw_rows(tables: Tables, engine: Engine) -> Iterator[Row]:
         yield {
             "batch": batch,
             "gap_to_ledger": _outside(row.get("found", 0), *kept.get(batch, (0, 0))),
-            **{name: row.get(name, 0) for name in _RAW_CLAIMS},
+            **{name: row.get(name, 0) for name in RAW_CLAIMS},
             "repeated_identities": repeated.get(batch, 0),
         }
 
 
 def _outside(found: int, least: int, most: int) -> int:
     return max(least - found, found - most, 0)
-
-
-def _raw(tables: Tables) -> list[Row]:
-    low, high = tables.stream.event_time_bounds
-    # Lines are counted from 1, offsets from 0.
-    first_line = 0 if tables.stream.source.kind == "kafka" else 1
-    doubles = [name for name in tables.stream.measures if tables.stream.all_columns[name].type == "double"]
-    columns = ["batch", "event_us", "source_file", "source_line"]
-    # A column that came later is not in raw before its first row.
-    doubles = [name for name in doubles if name in tables.raw.schema.names]
-    dataset, counts = tables.raw.batches(tables.since, tables.through), []
-    for rows in dataset.to_batches(columns=list(dict.fromkeys([*columns, *doubles])), filter=_new(tables)):
-        event = rows["event_us"]
-        claims = {
-            "found": pc.is_valid(rows["batch"]),
-            "without_event_time": pc.is_null(event),
-            "out_of_bounds": pc.or_(pc.less(event, low), pc.greater_equal(event, high)),
-            "not_numbers": any_of(rows.num_rows, [is_not_a_number(rows[name]) for name in doubles]),
-            "without_origin": any_of(
-                rows.num_rows, [pc.is_null(rows["source_file"]), pc.less(rows["source_line"], first_line)]
-            ),
-        }
-        counts.append(_counted(rows["batch"], claims))
-    return _added(counts)
-
-
-def is_not_a_number(values: pa.Array) -> pa.Array:
-    """Return where doubles are NaN or infinite; null is neither."""
-    return pc.fill_null(pc.invert(pc.is_finite(values)), False)
-
-
-def any_of(rows: int, claims: Sequence[pa.Array]) -> pa.Array:
-    """Return where at least one claim holds; an unknown one (null) does not."""
-    result = pa.repeat(pa.scalar(False), rows)
-    for claim in claims:
-        result = pc.or_(result, pc.fill_null(claim, False))
-    return result
-
-
-def _counted(batch: pa.Array, claims: Mapping[str, pa.Array]) -> pa.Table:
-    ones = {name: pc.fill_null(claim, False).cast(pa.int64()) for name, claim in claims.items()}
-    return _summed(pa.table({"batch": batch, **ones}))
-
-
-def _summed(counts: pa.Table) -> pa.Table:
-    names = [name for name in counts.column_names if name != "batch"]
-    found = counts.group_by("batch").aggregate([(name, "sum") for name in names])
-    return found.select(["batch", *(f"{name}_sum" for name in names)]).rename_columns(["batch", *names])
-
-
-def _added(counts: Sequence[pa.Table]) -> list[Row]:
-    """Return counts by batch, in order, of those of parts of the rows."""
-    if not counts:
-        return []
-    rows: list[Row] = _summed(pa.concat_tables(counts)).to_pylist()
-    return sorted(rows, key=lambda row: (row["batch"] is not None, row["batch"]))

@@ -21,10 +21,11 @@ that have other rows, too. Files of which all rows go are not opened.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +37,8 @@ from pyarrow import parquet
 from lakehouse.algorithms.ingest.confirmed import Reach, confirmed
 from lakehouse.algorithms.rollup.levels import floor_to, horizons
 from lakehouse.declare.stream import Stream
-from lakehouse.engine import engine_of
-from lakehouse.engine.parts import commit_entries
-from lakehouse.engine.rewriting import Gone, rewrite_without
+from lakehouse.engine import Session, engine_of
+from lakehouse.engine.rewriting import remove_rows
 from lakehouse.home.corrections import (
     REBUILD,
     RETENTION,
@@ -56,25 +56,26 @@ from lakehouse.home.open_tables import opened
 from lakehouse.home.rollup_table import Marker, read_marker
 from lakehouse.home.table_commits import arrow_schema, commit, fitted, write_arrow
 from lakehouse.home.table_files import source
-from lakehouse.home.table_log import Between, FileFacts, file_facts, files_between, read_columns, read_parts
+from lakehouse.home.table_log import FileFacts, files_between, read_columns
 from lakehouse.spark import tables
+from lakehouse.streams.raw_rows import RawRows, raw_columns, raw_items, rows_of
 from lakehouse.streams.rebuild import ENDLESS_US, check_range, plan_all, rebuild_all, rebuild_range, widened
 from lakehouse.streams.remembered import forget, remember
 from lakehouse.streams.rollup import require_current, set_schema
 from lakehouse.streams.wrong_rows import Wrong
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lakehouse.engine import Engine, Item
 
 # Earliest and latest event time of a batch, and what it reached.
 Times = tuple[int | None, int | None, int | None]
 _TIMES = ("min_event_us", "max_event_us", "newest_us", "reached_us", "confirmed_us")
 LEAST_US = -(2**63)
+_SPANS = pa.schema(dict.fromkeys(("batch", "span", "rows", "low_us", "high_us"), pa.int64()))
+_COUNTS = pa.schema(dict.fromkeys(("batch", "rows", "latest_us", "earlier_us"), pa.int64()))
 
 
-def finish_open(
-    spark: SparkSession, layout: Home, stream: Stream, also: Path | None = None
-) -> Correction | None:
+def finish_open(spark: Session, layout: Home, stream: Stream, also: Path | None = None) -> Correction | None:
     """Carry out the correction that was begun and not finished; return it, None where there is none.
 
     ``also`` is the table, raw or rollup, whose lease the caller does not hold.
@@ -99,18 +100,19 @@ def begin(layout: Home, stream: Stream, asked: Correction) -> Correction:
     return begun
 
 
-def carry_out(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
+def carry_out(spark: Session, layout: Home, stream: Stream, begun: Correction) -> None:
     """Do what a correction says, whatever of it was already done."""
+    raw, step = (engine_of(spark), layout.raw(stream.name)), f"remove rows of {stream.name}"
     if begun.kind == RETENTION and begun.to_us is not None:
-        remember(layout, stream, begun)
+        remember(engine_of(spark), layout, stream, begun)
         crash_point("correction.remembered")
         old = _Old(begun.to_us, begun.through)
-        _remove(spark, layout, stream, old, ("event_us", LEAST_US, begun.to_us - 1), old.has_all_of)
+        remove_rows(*raw, old, ("event_us", LEAST_US, begun.to_us - 1), step, goes_whole=old.has_all_of)
         if begun.known_from_us is not None:
             forget(layout, stream, begun.known_from_us)
     elif begun.kind == RETRACT:
         wrong = Wrong.read(begun.condition).rows_of(stream, begun.through)
-        _remove(spark, layout, stream, wrong, ("event_us", wrong.from_us, wrong.to_us))
+        remove_rows(*raw, wrong, ("event_us", wrong.from_us, wrong.to_us), step)
     crash_point("correction.raw-deleted")
     if begun.kind == REBUILD and begun.from_us is None and begun.to_us is None:
         rebuild_all(spark, layout, stream)
@@ -123,7 +125,7 @@ def carry_out(spark: SparkSession, layout: Home, stream: Stream, begun: Correcti
 
 
 def rebuild(
-    spark: SparkSession, layout: Home, stream: Stream, from_us: int | None, to_us: int | None
+    spark: Session, layout: Home, stream: Stream, from_us: int | None, to_us: int | None
 ) -> dict[str, Any]:
     """Build all nodes again, or those of a range, as a correction; return its number and what older times lack.
 
@@ -163,11 +165,12 @@ def _append(layout: Home, stream: Stream, correction: Correction) -> None:
     tables.append_row(row, path, f"correct-{stream.name}", version)
 
 
-def _apply_retract_effects(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
+def _apply_retract_effects(spark: Session, layout: Home, stream: Stream, begun: Correction) -> None:
     """Bring rollup and ledger to what they would be without the rows, which have left raw."""
     low, high = widened(stream, begun.from_us, begun.to_us)
     known = sorted(read_columns(layout.ledger(stream.name), ("batch", *_TIMES)))
-    corrected = list(_corrected(known, _left(layout, stream, begun), layout, stream))
+    left = _left(engine_of(spark), layout, stream, begun)
+    corrected = list(_corrected(known, left, layout, stream))
     through = [row for row in corrected if row[0] <= begun.through]
     was = max((row[-1] for row in known if row[0] <= begun.through and row[-1] is not None), default=None)
     newest = through[-1][-1]
@@ -179,7 +182,7 @@ def _apply_retract_effects(spark: SparkSession, layout: Home, stream: Stream, be
     crash_point("correction.ledger-corrected")
 
 
-def _move_back(spark: SparkSession, layout: Home, stream: Stream, newest: int | None, low: int) -> None:
+def _move_back(spark: Session, layout: Home, stream: Stream, newest: int | None, low: int) -> None:
     """Replace all nodes from ``low`` on, or from where levels hold again, together with the confirmed newest time."""
     schema = require_current(layout, stream)
     contained = read_marker(layout.rollup(stream.name))
@@ -221,21 +224,35 @@ def _correct_ledger(layout: Home, stream: Stream, changed: set[tuple[Any, ...]])
         commit(known, path, added, [str(file.relative_to(path)) for file in files])
 
 
-def _left(layout: Home, stream: Stream, begun: Correction) -> dict[int, Times]:
+def _left(engine: Engine, layout: Home, stream: Stream, begun: Correction) -> dict[int, Times]:
     """Return the times of what is left in raw of each batch that lost rows."""
-    between = ("batch", min(begun.batches), max(begun.batches))
-    reach = {batch: Reach(stream.step_us) for batch in begun.batches}
-    ends: dict[int, list[int]] = {batch: [] for batch in begun.batches}
-    for rows in read_parts(layout.raw(stream.name), ("event_us", "batch"), between):
-        numbers, times = rows["batch"].to_numpy(), rows["event_us"].to_numpy()
-        for batch in set(np.unique(numbers).tolist()) & set(reach):
-            own = times[numbers == batch]
-            reach[batch].add(own)
-            ends[batch] += [int(own.min()), int(own.max())]
+    raw, batches = layout.raw(stream.name), sorted(begun.batches)
+    kernel = partial(_spans_of, step_us=stream.step_us, batches=batches, columns=raw_columns(raw, ()))
+    items = raw_items(raw, RawRows(batches[0], batches[-1]))
+    spans = engine.map(items, kernel, _SPANS, f"read times of {stream.name}")
+    combine = [("rows", "sum"), ("low_us", "min"), ("high_us", "max")]
+    reach = {batch: Reach(stream.step_us) for batch in batches}
+    whole = spans.group_by(["batch", "span"]).aggregate(combine).rename_columns(_SPANS.names)
+    for row in whole.to_pylist():
+        reach[row["batch"]].spans[row["span"]] = (row["rows"], row["low_us"], row["high_us"])
     return {
-        batch: (min(found, default=None), max(found, default=None), reach[batch].newest_us)
-        for batch, found in ends.items()
+        batch: (
+            min((low for _, low, _ in of.spans.values()), default=None),
+            max((high for *_, high in of.spans.values()), default=None),
+            of.newest_us,
+        )
+        for batch, of in reach.items()
     }
+
+
+def _spans_of(item: Item, step_us: int, batches: Sequence[int], columns: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the spans of time, as ``Reach`` has them, of each of some batches."""
+    for rows in rows_of(item, columns):
+        numbers, times = rows["batch"].to_numpy(), rows["event_us"].to_numpy()
+        for batch in np.intersect1d(numbers, batches).tolist():
+            spans = Reach(step_us).add(times[numbers == batch]).spans
+            rows_of_batch = [(batch, span, *ends) for span, ends in spans.items()]
+            yield pa.table(dict(zip(_SPANS.names, zip(*rows_of_batch, strict=True), strict=True)), _SPANS)
 
 
 def _corrected(
@@ -267,44 +284,29 @@ def _corrected(
 
 
 def count_before(
-    raw: Path, end_us: int, through: int, earlier_us: int
+    engine: Engine, layout: Home, stream: Stream, end_us: int, through: int, earlier_us: int
 ) -> tuple[dict[int, int], int, int | None]:
     """Return how many rows before a time each batch up to ``through`` has, and the latest time of these rows.
 
-    The last is where those before another time end.
-    """
-    batches, latest, earlier = Counter[int](), LEAST_US, list[int]()
-    for part in read_parts(raw, ("event_us", "batch"), ("event_us", LEAST_US, end_us - 1)):
-        old = part.filter(pc.less_equal(part["batch"], through))
-        latest = max(latest, *(time for time in [pc.max(old["event_us"]).as_py()] if time is not None))
-        for found in pc.value_counts(old["batch"]).to_pylist():
-            batches[found["values"]] += found["counts"]
-        oldest = pc.max(old["event_us"].filter(pc.less(old["event_us"], earlier_us))).as_py()
-        earlier += [] if oldest is None else [oldest + 1]
-    return dict(batches), latest, max(earlier, default=None)
-
-
-def _remove(
-    spark: SparkSession,
-    layout: Home,
-    stream: Stream,
-    gone: Gone,
-    between: Between,
-    goes_whole: Callable[[FileFacts], bool] = lambda _: False,
-) -> None:
-    """Delete rows of raw, of files that go whole without opening them; a merge of its files is waited for.
-
-    Raises:
-        LeaseHeld: when the merge takes longer than ``tables.MERGE_S``.
+    The last is where those before another time end. Cost: one Spark job over the files that have such rows.
     """
     raw = layout.raw(stream.name)
-    with tables.lease(files_of(raw), tables.MERGE_S):
-        whole = {file.path for file in file_facts(raw, ("event_us", "batch")) if goes_whole(file)}
-        files = [path for path in files_between(raw, between) if path not in whole]
-        without = rewrite_without(engine_of(spark), raw, files, gone, f"remove rows of {stream.name}")
-        removed = [*without.removed, *(str(path.relative_to(raw)) for path in whole)]
-        if removed:
-            commit_entries(raw, without.entries, removed=removed)
+    kernel = partial(_counted, earlier_us=earlier_us, columns=raw_columns(raw, ()))
+    items = raw_items(raw, RawRows(last=through, to_us=end_us))
+    counts = engine.map(items, kernel, _COUNTS, f"count old rows of {stream.name}")
+    of_batch = counts.group_by("batch").aggregate([("rows", "sum")]).to_pylist()
+    latest, earlier = (pc.max(counts[name]).as_py() for name in ("latest_us", "earlier_us"))
+    batches = {row["batch"]: row["rows_sum"] for row in of_batch}
+    return batches, LEAST_US if latest is None else latest, None if earlier is None else earlier + 1
+
+
+def _counted(item: Item, earlier_us: int, columns: pa.Schema) -> Iterator[pa.Table]:
+    """Yield how many rows each batch has, their latest time, and the latest of those before another time."""
+    for rows in rows_of(item, columns):
+        is_earlier = pc.less(rows["event_us"], earlier_us)
+        rows = rows.append_column("earlier_us", pc.if_else(is_earlier, rows["event_us"], None))
+        combine = [("event_us", "count"), ("event_us", "max"), ("earlier_us", "max")]
+        yield rows.group_by("batch").aggregate(combine).rename_columns(_COUNTS.names)
 
 
 @dataclass(frozen=True)

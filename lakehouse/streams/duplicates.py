@@ -4,14 +4,12 @@
     suspects, and the rows of raw with their hash -> identities and contents compared -> verdicts
     suspects, and what is remembered of rows that raw no longer has -> hashes compared -> verdicts
 
-Batches that the index lacks are added to it from raw and from what is remembered.
-
 The cost is that of the batch, of a search in the index, and of the files that hold a suspect's hash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -24,17 +22,14 @@ import pyarrow.parquet as pq
 
 from lakehouse.algorithms.ingest.duplicates import verdicts
 from lakehouse.declare.stream import Stream
-from lakehouse.home.identity_index import LARGE, Batches, Hashes, IdentityIndex
-from lakehouse.home.layout import Home
-from lakehouse.home.ledger import read_ledger
+from lakehouse.home.identity_index import Batches, Hashes
 from lakehouse.home.table_files import source
-from lakehouse.home.table_log import Between, files_with, newest_version, read_parts
+from lakehouse.home.table_log import files_with, newest_version
 from lakehouse.home.tables_place import place_at
 from lakehouse.streams.batch_records import StreamTables, processing_order
 from lakehouse.streams.identities import (
     REMEMBERED,
     compared,
-    definition,
     fingerprints,
     hashes_of,
     identity_columns,
@@ -200,57 +195,6 @@ def _codes(rows: pa.Table, names: Sequence[str]) -> npt.NDArray[np.int64]:
     return codes
 
 
-def index_before(layout: Home, stream: Stream, batch: int) -> IdentityIndex:
-    """Return the index as it is, of what batches before one accepted."""
-    return IdentityIndex(layout.identities(stream.name), definition(stream), batch)
-
-
-def open_index(target: StreamTables, batch: int) -> IdentityIndex:
-    """Return the index of what batches before one accepted; batches that it lacks are read from raw."""
-    index = index_before(target.layout, target.stream, batch)
-    for first, last in index.missing():
-        for part in _parts(target, first, last):
-            index_stored(target, *part)
-    index.merge()
-    return index
-
-
-def index_stored(target: StreamTables, first: int, last: int) -> None:
-    """Make what the index has of some batches of what raw holds, and of what is remembered of them beyond it.
-
-    Memory: hashes, and the identities in a file.
-    """
-    stream = target.stream
-    names = ("event_us", "batch", *identity_columns(stream))
-    hashes, numbers, times = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)], [np.empty(0, np.int64)]
-    for rows in read_parts(target.layout.raw(stream.name), names, ("batch", first, last)):
-        # Rows of a file from before a column was declared have no identity.
-        if {*names} <= {*rows.column_names}:
-            found, has_all = hashes_of(rows, stream)
-            hashes.append(found[has_all])
-            numbers.append(rows["batch"].to_numpy()[has_all].astype(np.uint32))
-            times.append(rows["event_us"].to_numpy()[has_all])
-    for rows in _remembered_parts(target, ("batch", first, last)):
-        hashes.append(rows["identity"].to_numpy().view(np.uint64))
-        numbers.append(rows["batch"].to_numpy().astype(np.uint32))
-        times.append(rows["event_us"].to_numpy())
-    moments = np.concatenate(times)
-    ends = (int(moments.min()), int(moments.max())) if len(moments) else (0, 0)
-    index = index_before(target.layout, stream, last)
-    index.add(first, last, np.concatenate(hashes), np.concatenate(numbers), ends)
-
-
-def _parts(target: StreamTables, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Cut batches into parts that fit into memory: their first and their last."""
-    rows, start = 0, first
-    for entry in read_ledger(target.layout, target.stream.name, first - 1, last):
-        if rows and rows + entry.accepted > LARGE:
-            yield start, entry.batch - 1
-            rows, start = 0, entry.batch
-        rows += entry.accepted
-    yield start, last
-
-
 @dataclass(frozen=True)
 class _Wanted:
     """Wanted rows: of some hashes and batches, between two event times, or of these ``exact`` ones."""
@@ -309,11 +253,6 @@ def _rows_of(
     for name in set(schema.names) - set(there):
         rows = rows.append_column(name, pa.nulls(len(places), schema.field(name).type))
     return rows.select(schema.names).cast(schema)
-
-
-def _remembered_parts(target: StreamTables, between: Between) -> Iterator[pa.Table]:
-    table = target.layout.remembered(target.stream.name)
-    return read_parts(table, REMEMBERED, between) if newest_version(table) is not None else iter(())
 
 
 def _remembered_in(files: Sequence[Path], wanted: _Wanted) -> pa.Table:

@@ -34,7 +34,7 @@ WORTH_SHARE = 8
 # A fold waits for so many fresh files, of which a batch writes two, or for a sixteenth of the nodes that are folded.
 FRESH_FILES = 32
 FRESH_SHARE = 16
-_SAMPLED = 200_000
+_SAMPLED = 5_000
 _FIRST, _LAST = -(2**63), 2**63 - 1
 
 

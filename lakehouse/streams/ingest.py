@@ -10,16 +10,22 @@ simply run again; ``as_held`` counts the stored rows if its source has changed b
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse.algorithms.ingest.confirmed import confirmed
+from lakehouse.engine import engine_of
 from lakehouse.engine.parts import commit_entries
+from lakehouse.engine.rewriting import remove_rows
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.doubtful import AMBIGUOUS
+from lakehouse.home.table_log import files_between
+from lakehouse.home.tables_place import place_at
 from lakehouse.spark import tables
 from lakehouse.streams import unchecked
 from lakehouse.streams.batch_jobs import judged_batch
@@ -31,6 +37,8 @@ from lakehouse.streams.batch_stats import (
     BatchStats,
     as_held,
     empty_stats,
+    is_by_arrival,
+    lateness_of,
 )
 from lakehouse.streams.overlooked import overlooked
 from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT
@@ -78,9 +86,22 @@ class BatchTables:
     def take_back(self) -> None:
         """Remove the rows that the batch appended to raw and quarantine."""
         layout, name = self.target.layout, self.target.stream.name
-        for table in (layout.raw(name), layout.quarantine(name)):
-            tables.remove(self.target.spark, table, f"batch = {self.batch}")
-        unchecked.take_back(layout, name, self.batch)
+        engine, own = engine_of(self.target.spark), ("batch", self.batch, self.batch)
+        for table in (layout.raw(name), layout.quarantine(name), layout.unchecked(name)):
+            if files_between(table, own):
+                step = f"take back batch {self.batch} of {name}"
+                remove_rows(engine, table, _OfBatch(self.batch), own, step)
+
+
+@dataclass(frozen=True)
+class _OfBatch:
+    """Says that the rows of one batch go."""
+
+    batch: int
+    columns: tuple[str, ...] = ("batch",)
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        return pc.equal(rows["batch"], self.batch)
 
 
 def commit(records: BatchRecords) -> dict[str, Any]:
@@ -90,7 +111,8 @@ def commit(records: BatchRecords) -> dict[str, Any]:
     stats = as_held(records, stats) if target.had or not stats.is_balanced else stats
     entry = _ledger_row(records, stats)
     doubtful = unchecked.note_unchecked(
-        records.tables.layout, records.stream, records.manifest.batch, stats.low
+        *(engine_of(records.tables.spark), records.tables.layout, records.stream),
+        *(records.manifest.batch, stats.low),
     )
     if doubtful:
         crash_point("ingest.unchecked-appended")
@@ -119,9 +141,16 @@ def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
     if judged.ambiguous:
         crash_point("ingest.ambiguous-appended")
     is_quarantine = judged.stats.reasons or target.has_quarantine()
-    steps = [lambda: target.commit_parts(judged.quarantine, "quarantine")] if is_quarantine else []
-    tables.side_by_side(lambda: target.commit_parts(judged.raw, "raw"), *steps)
-    return judged.stats
+    steps: list[Callable[[], Any]] = []
+    if is_quarantine:
+        steps.append(lambda: target.commit_parts(judged.quarantine, "quarantine"))
+    steps.append(lambda: target.commit_parts(judged.raw, "raw"))
+    if judged.tasks < 2 or not is_by_arrival(records):
+        tables.side_by_side(*steps)
+        return judged.stats
+    parts = [place_at(path) for path in judged.raw["path"].to_pylist()]
+    lateness = tables.side_by_side(*steps, lambda: lateness_of(records, judged.stats, parts))[-1]
+    return replace(judged.stats, lateness=lateness)
 
 
 def _ledger_row(records: BatchRecords, stats: BatchStats) -> dict[str, Any]:

@@ -25,7 +25,8 @@ from lakehouse.home.table_log import files_between, most_rows
 from lakehouse.home.table_reads import pieces_of
 from lakehouse.home.tables_place import place_at
 from lakehouse.spark.row_hash import xxhash64
-from lakehouse.streams.raw_nodes import ROWS_A_TASK, Building
+from lakehouse.streams.raw_nodes import Building
+from lakehouse.streams.raw_rows import ROWS_A_TASK
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item

@@ -10,16 +10,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.declare.stream import Stream
+from lakehouse.engine.parts import file_items
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.table_log import Between, read_parts
+from lakehouse.home.table_log import files_between, read_parts
+from lakehouse.home.table_reads import pieces_of
+from lakehouse.home.tables_place import place_at
 from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
+
+if TYPE_CHECKING:
+    from lakehouse.engine import Engine, Item
 
 UNREADABLE = "unreadable_file"
 # Files with such a record were not read to their end.
@@ -27,9 +35,8 @@ _PARTLY_READ = (UNREADABLE, "truncated_file")
 # Reading the same bytes again gives the same result.
 NEVER_READ = (*_PARTLY_READ, "too_long", "tombstone", "other_header")
 
-_PLACE = ("source_file", "source_line")
-# A record, and what its message holds beside it.
-_KEPT = ("record", "message")
+_FILES = pa.schema({"source_file": pa.string()})
+_PIECE, _LAST = 500_000, 2**62
 
 
 @dataclass(frozen=True)
@@ -114,24 +121,33 @@ def _by_reason(rows: pa.Table) -> pa.Table:
     )
 
 
-def partly_read(layout: Home, stream: Stream) -> set[str]:
-    """Return the files that were not read to their end."""
+def partly_read(engine: Engine, layout: Home, stream: Stream) -> set[str]:
+    """Return the files that were not read to their end. Cost: one Spark job over two columns of quarantine."""
     # A capture is not read further after bytes that are no packet.
     reasons = (*_PARTLY_READ, "malformed") if stream.source.format == "pcap" else _PARTLY_READ
-    return _files_with(layout, stream.name, reasons, None)
+    return _files_with(engine, layout, stream.name, reasons, (0, _LAST))
 
 
-def unread_in(layout: Home, stream: str, batch: int) -> set[str]:
-    """Return the files of a finished batch that could not be read."""
-    return _files_with(layout, stream, (UNREADABLE,), ("batch", batch, batch))
+def unread_in(engine: Engine, layout: Home, stream: str, batch: int) -> set[str]:
+    """Return the files of a finished batch that could not be read. Cost: as that of ``partly_read``."""
+    return _files_with(engine, layout, stream, (UNREADABLE,), (batch, batch))
 
 
-def _files_with(layout: Home, stream: str, reasons: Sequence[str], between: Between | None) -> set[str]:
-    found: set[str] = set()
-    for rows in read_parts(layout.quarantine(stream), ("reason", "source_file"), between):
-        partly = rows.filter(pc.is_in(rows["reason"], pa.array(reasons)))
-        found.update(partly["source_file"].unique().to_pylist())
-    return found
+def _files_with(
+    engine: Engine, layout: Home, stream: str, reasons: Sequence[str], batches: tuple[int, int]
+) -> set[str]:
+    files = file_items(files_between(layout.quarantine(stream), ("batch", *batches)))
+    kernel = partial(_files_in, reasons=reasons, batches=batches)
+    step = f"look for files of {stream} that were not read to their end"
+    return set(engine.map(files, kernel, _FILES, step)["source_file"].to_pylist())
+
+
+def _files_in(item: Item, reasons: Sequence[str], batches: tuple[int, int]) -> Iterator[pa.Table]:
+    columns = pa.schema([*_FILES, ("reason", pa.string()), ("batch", pa.int64())])
+    is_of = pc.is_in(pc.field("reason"), pa.array(reasons))
+    is_of &= (pc.field("batch") >= batches[0]) & (pc.field("batch") <= batches[1])
+    for rows in pieces_of(place_at(item["path"]), columns, _PIECE):
+        yield rows.filter(is_of).group_by("source_file").aggregate([])
 
 
 def takes_records(manifest: Manifest, rejected: pa.Table) -> pa.ChunkedArray:

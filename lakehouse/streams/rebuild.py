@@ -27,7 +27,7 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
 from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_timestamp
-from lakehouse.engine import engine_of
+from lakehouse.engine import Session, engine_of
 from lakehouse.engine.parts import TableSink, commit_entries, data_files_of, file_items, sink_of
 from lakehouse.engine.rewriting import rewrite_without
 from lakehouse.home.backfill import Backfill, new_columns, plan_backfill
@@ -46,11 +46,10 @@ from lakehouse.spark import tables
 from lakehouse.streams import rollup
 from lakehouse.streams.nodes import folder_of
 from lakehouse.streams.old_nodes import write_old_nodes
-from lakehouse.streams.raw_nodes import Building, RawRows, write_nodes
+from lakehouse.streams.raw_nodes import Building, write_nodes
+from lakehouse.streams.raw_rows import RawRows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakehouse.engine import Item
 
 ENDLESS_US = 2**62
@@ -101,7 +100,7 @@ class _Replaced:
 
 
 def rebuild_range(
-    spark: SparkSession,
+    spark: Session,
     layout: Home,
     stream: Stream,
     low: int,
@@ -120,11 +119,12 @@ def rebuild_range(
     step = f"rebuild nodes of {stream.name}"
     with tables.lease(files_of(path), tables.MERGE_S):
         sink = sink_of(path)
-        building = Building(folder_of(stream, newest), sink, contained.batch, with_counts=False)
+        building = Building(folder_of(stream, newest), sink, contained.batch)
         rows = RawRows(0, contained.batch, low, high)
         replaced = _Replaced(low, high, becomes is not None)
         files = files_between(path, None if becomes else ("start_us", low, high - 1))
-        entries = [write_nodes(engine, layout.raw(stream.name), [rows], building, step)]
+        written, _ = write_nodes(engine, layout.raw(stream.name), [rows], building, step)
+        entries = [written]
         without = rewrite_without(engine, path, files, replaced, f"{step}: remove old ones")
         if becomes is not None:
             entries.append(sink.write(rollup.marker(becomes.newest_us, becomes.batch)))
@@ -132,7 +132,7 @@ def rebuild_range(
     crash_point("correction.rollup-replaced")
 
 
-def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
+def rebuild_all(spark: Session, layout: Home, stream: Stream) -> None:
     """Replace the stream's rollup by one of today's declaration.
 
     Raises:
@@ -148,13 +148,14 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
     entries = [sink.write(rollup.marker(newest_us, last))]
     if newest_us is not None:
         step, folder = f"rebuild {stream.name}", folder_of(stream, newest_us)
-        building = Building(folder, sink, last, with_counts=False)
+        building = Building(folder, sink, last)
         rows = [RawRows(0, last)]
         if schema:
             # Rows that came after the nodes are in none of the old ones, whatever their time.
             after = contained.batch + 1
             rows = [RawRows(0, contained.batch, plan.from_us), RawRows(after, last)]
-        entries.append(write_nodes(engine, layout.raw(stream.name), rows, building, step))
+        written, _ = write_nodes(engine, layout.raw(stream.name), rows, building, step)
+        entries.append(written)
         if schema and [v.width_us for v in schema.levels] == [v.width_us for v in stream.levels]:
             # Counts by level stay true while the widths of levels are the same.
             entries.append(sink.write(_level_counts(path)))
@@ -175,7 +176,7 @@ def _level_counts(path: Path) -> pa.Table:
     return found.rename_columns(names).cast(pa.schema(list(zip(names, kinds, strict=True))))
 
 
-def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[RollupSchema | None, Backfill]:
+def plan_all(spark: Session, layout: Home, stream: Stream) -> tuple[RollupSchema | None, Backfill]:
     """Return what the rollup was built for, with its horizons as floors, and what a whole rebuild takes from where.
 
     Raises:
@@ -201,7 +202,7 @@ def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[RollupS
     return schema, plan
 
 
-def _later(spark: SparkSession, layout: Home, stream: Stream, names: Sequence[str]) -> dict[str, int]:
+def _later(spark: Session, layout: Home, stream: Stream, names: Sequence[str]) -> dict[str, int]:
     """Return since when each of these columns is in raw; nothing for one that the first rows have.
 
     A column is known from the first batch on that has a value of it: whether it was not sent before, or not declared,

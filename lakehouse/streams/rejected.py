@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.table_log import read_parts
+from lakehouse.home.table_log import files_between, read_parts
+from lakehouse.home.table_reads import named_columns, pieces_of
 from lakehouse.streams.quarantine import NEVER_READ, open_batches, rejected_records
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
@@ -20,6 +21,8 @@ _MOST_REASONS = 3
 # Of a record so many bytes are shown, and of a file's columns so many names, each up to a length.
 _SHOWN = 200
 _MOST_NAMES, _LONGEST_NAME = 12, 30
+# Examples are looked for in so many records at a time.
+_PIECE = 1_000
 _EXAMPLE = ("batch", "reason", "source_file", "source_line", "detail", "record")
 
 
@@ -80,10 +83,12 @@ def rejected_reasons(
 
 
 def _examples(layout: Home, stream: Stream, reason: str) -> Iterator[dict[str, Any]]:
-    """Yield open records of a reason, oldest file of the table first."""
+    """Yield open records of a reason, oldest file of the table first; no more is read than is asked for."""
     batches, store = open_batches(layout, stream, reason), ManifestStore(layout.manifests(stream.name))
+    columns = named_columns(layout.quarantine(stream.name), _EXAMPLE)
+    files = files_between(layout.quarantine(stream.name), ("batch", min(batches), max(batches)))
     # A record may be as large as a batch: it is cut before it is a value of Python.
-    for part in read_parts(layout.quarantine(stream.name), _EXAMPLE, ("batch", min(batches), max(batches))):
+    for part in (rows for path in files for rows in pieces_of(path, columns, _PIECE)):
         is_open = pc.and_(
             pc.equal(part["reason"], reason), pc.is_in(part["batch"], pa.array(batches, pa.int64()))
         )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from lakehouse.engine.parts import file_items
 from lakehouse.home.table_reads import pieces_of
@@ -32,22 +31,20 @@ _BUCKET = pa.field("identity__bucket", pa.int32())
 
 
 def repeated_identities(
-    stream: Stream, raw: TableRows, batches: tuple[int, int], engine: Engine
+    stream: Stream, raw: TableRows, batches: tuple[int, int], times: tuple[int, int], engine: Engine
 ) -> Mapping[int, int]:
     """Count per batch, of those after one up to and with another, the rows whose identity stands again.
 
-    Rows of earlier batches are compared as well where those of the same time are few, and always where every batch is
-    asked for. Cost: one Spark job with a shuffle, over the files that may have such a row.
+    ``times``: the earliest and the latest time of these rows. Rows of earlier batches are compared as well where those
+    of the same time are few, and always where every batch is asked for. Cost: one Spark job with a shuffle, over the
+    files that may have such a row.
     """
     identity = ["record_hash"] if stream.identity_is_record else list(stream.identity)
     since, through = batches
     if not identity:
         return {}
     new = raw.between("batch", since + 1, through)
-    low, high = _times(new, batches)
-    if low is None or high is None:
-        return {}
-    low, high = low - stream.repeat_distance_us, high + stream.repeat_distance_us
+    low, high = times[0] - stream.repeat_distance_us, times[1] + stream.repeat_distance_us
     around = raw.between("event_us", low, high)
     is_all = since < 0
     chosen = around if is_all or around.count <= FEW_ROWS else new
@@ -66,16 +63,6 @@ def repeated_identities(
     for row in found.to_pylist():
         counts[row["batch"]] += row["repeated"]
     return counts
-
-
-def _times(new: TableRows, batches: tuple[int, int]) -> tuple[int | None, int | None]:
-    """Return the earliest and latest time of new rows."""
-    rows = (ds.field("batch") > batches[0]) & (ds.field("batch") <= batches[1])
-    ends = []
-    for batch in new.dataset().to_batches(columns=["event_us"], filter=rows):
-        found = pc.min_max(batch["event_us"]).as_py()
-        ends += [time for time in found.values() if time is not None]
-    return min(ends, default=None), max(ends, default=None)
 
 
 def repeats(rows: pa.Table, identity: Sequence[str], within_us: int, since: int) -> dict[int, int]:

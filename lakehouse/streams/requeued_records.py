@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.declare.stream import Stream
+from lakehouse.engine.parts import file_items
 from lakehouse.home.layout import Home
 from lakehouse.home.table_files import source
 from lakehouse.home.table_log import files_between, read_columns
+from lakehouse.home.table_reads import pieces_of
 from lakehouse.home.tables_place import place_at
 from lakehouse.streams.file_records import ITEM_BYTES
 from lakehouse.streams.quarantine import takes_records
@@ -29,8 +32,24 @@ from lakehouse.streams.sources.manifest import Layout, Manifest, layouts_of
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.parser import Parser
 
+if TYPE_CHECKING:
+    from lakehouse.engine import Engine, Item
+
 _NAMES = ("source_file", "source_line", "source_item", "record", "message", "reason", "batch")
 _LINE = ["source_file", "source_line"]
+_PLACES = pa.schema(
+    {"source_file": pa.string(), "source_line": pa.int64(), "reason": pa.string(), "batch": pa.int64()}
+)
+_SPANS = pa.schema(
+    {
+        "source_file": pa.string(),
+        "low": pa.int64(),
+        "high": pa.int64(),
+        "bytes": pa.float64(),
+        "part": pa.string(),
+    }
+)
+_PIECE = 500_000
 # So many lines are parsed at a time.
 _LINES = 50_000
 
@@ -112,15 +131,15 @@ def is_taken(rejected: pa.Table, manifest: Manifest, requeues: tuple[Manifest, .
 
 
 def requeued_records(
-    layout: Home, stream: Stream, store: ManifestStore, manifest: Manifest
+    engine: Engine, layout: Home, stream: Stream, store: ManifestStore, manifest: Manifest
 ) -> tuple[RequeuedRecords, pa.Table]:
     """Return the records that a requeue manifest takes, and the items of tasks.
 
-    Cost: four columns of quarantine are read, a file at a time; memory: some numbers for each of the files, or
+    Cost: one Spark job over four columns of quarantine; memory: some numbers for each of the files, or
     partitions, that records came in.
     """
     requeues = tuple(each for each in store.manifests if each.closes_records and each.batch < manifest.batch)
-    spans = _spans(layout, stream, manifest, requeues)
+    spans = _spans(engine, layout, stream, manifest, requeues)
     layouts, layout_of = _layouts(stream, store, list(spans))
     came = read_columns(layout.ledger(stream.name), ("batch", "committed_at"), None)
     records = RequeuedRecords(
@@ -143,29 +162,36 @@ class _Span:
     bytes: float = 0.0
     parts: dict[str, None] = field(default_factory=dict)
 
-    def add(self, part: str, lines: pa.ChunkedArray, size: float) -> None:
-        ends = pc.min_max(lines).as_py()
-        self.low, self.high = min(self.low, ends["min"]), max(self.high, ends["max"])
-        self.bytes += size
-        self.parts[part] = None
+    def add(self, row: Mapping[str, Any]) -> None:
+        self.low, self.high = min(self.low, row["low"]), max(self.high, row["high"])
+        self.bytes += row["bytes"]
+        self.parts[row["part"]] = None
 
 
 def _spans(
-    layout: Home, stream: Stream, manifest: Manifest, requeues: tuple[Manifest, ...]
+    engine: Engine, layout: Home, stream: Stream, manifest: Manifest, requeues: tuple[Manifest, ...]
 ) -> dict[str, _Span]:
     """Return the records that are taken, by the file or partition that they came in."""
+    files = file_items(files_between(layout.quarantine(stream.name), ("batch", 0, manifest.batch - 1)))
+    kernel = partial(_spans_in, manifest=replace(manifest, files=()), requeues=requeues)
+    step = f"look for rejected records of {stream.name}"
     spans: dict[str, _Span] = {}
-    for part in files_between(layout.quarantine(stream.name), ("batch", 0, manifest.batch - 1)):
-        names = ["source_file", "source_line", "reason", "batch"]
-        rows = pq.read_table(source(part), columns=names)
-        size = part.stat().st_size / max(1, len(rows))
-        rows = rows.filter(is_taken(rows, manifest, requeues))
-        for path in pc.unique(rows["source_file"]).to_pylist():
-            lines = rows["source_line"].filter(pc.equal(rows["source_file"], path))
-            first = lines[0].as_py()
-            span = spans.setdefault(path, _Span(first, first))
-            span.add(str(part.absolute()), lines, size * len(lines))
+    for row in engine.map(files, kernel, _SPANS, step).to_pylist():
+        spans.setdefault(row["source_file"], _Span(row["low"], row["high"])).add(row)
     return dict(sorted(spans.items()))
+
+
+def _spans_in(item: Item, manifest: Manifest, requeues: tuple[Manifest, ...]) -> Iterator[pa.Table]:
+    """Yield where the records of a file of quarantine came from, and which lines they were."""
+    path = place_at(item["path"])
+    with pq.ParquetFile(source(path)) as file:
+        size = path.stat().st_size / max(1, file.metadata.num_rows)
+    for rows in pieces_of(path, _PLACES, _PIECE):
+        rows = rows.filter(is_taken(rows, manifest, requeues))
+        combine = [("source_line", end) for end in ("min", "max", "count")]
+        spans = rows.group_by("source_file").aggregate(combine).rename_columns(_SPANS.names[:4])
+        spans = spans.set_column(3, "bytes", pc.multiply(spans["bytes"].cast(pa.float64()), size))
+        yield spans.append_column("part", pa.repeat(item["path"], spans.num_rows))
 
 
 def _items(spans: Mapping[str, _Span]) -> pa.Table:

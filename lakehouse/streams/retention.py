@@ -22,13 +22,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
-
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.landing import located
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_timestamp
+from lakehouse.engine import Engine, Session, engine_of
 from lakehouse.home.corrections import RETENTION, Correction, known_from, raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
@@ -36,13 +35,13 @@ from lakehouse.home.rollup_table import read_marker
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.spark import tables
 from lakehouse.streams.corrections import begin, carry_out, count_before
-from lakehouse.streams.duplicates import index_before
 from lakehouse.streams.identities import definition
 from lakehouse.streams.quarantine import partly_read
 from lakehouse.streams.remembered import oldest_end
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.landed_content import Landing, delete, landing_of
 from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.streams.stored_identities import index_before
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ def _cut_us(stream: Stream, confirmed_us: int | None) -> int | None:
     return floor_to(stream.levels[-1].width_us, confirmed_us - stream.keep_raw)
 
 
-def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
+def drop_old_raw(spark: Session, layout: Home, stream: Stream) -> dict[str, int]:
     """Drop raw rows that the rollup contains and the stream keeps no longer; return how many.
 
     Rows of batches that the rollup lacks stay. Nothing is dropped while a batch was begun and is not finished: run
@@ -71,7 +70,8 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     # Where a shorter `keep_raw` was declared once, rows that are gone stay gone.
     cut = max(cut, before or cut)
     kept_us = _identities_from(stream, confirmed_us or cut, cut)
-    batches, latest_us, forgotten_us = count_before(layout.raw(stream.name), cut, contained.batch, kept_us)
+    counted = count_before(engine_of(spark), layout, stream, cut, contained.batch, kept_us)
+    batches, latest_us, forgotten_us = counted
     if not batches:
         return {"raw_dropped": 0}
     # All rows behind the last of them are there, wherever the cut is.
@@ -124,7 +124,7 @@ def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int]) -> C
     )
 
 
-def drop_old_files(layout: Home, stream: Stream, streams: Iterable[Stream]) -> int:
+def drop_old_files(engine: Engine, layout: Home, stream: Stream, streams: Iterable[Stream]) -> int:
     """Delete the landed files that a stream names and none of ``streams``, itself among them, needs; return how many.
 
     Whoever calls holds the lease of the stream's raw table. A file that may not be deleted is logged and stays.
@@ -134,7 +134,7 @@ def drop_old_files(layout: Home, stream: Stream, streams: Iterable[Stream]) -> i
     gone = _named(stream)
     for each in streams:
         if gone:
-            gone -= _needed(layout, each)
+            gone -= _needed(engine, layout, each)
     return sum(_is_deleted(path, landing_of(stream.source)) for path in sorted(gone))
 
 
@@ -142,7 +142,7 @@ def _named(stream: Stream) -> set[str]:
     return {located(stream.source.path, name) for name, _ in matching(stream.source)}
 
 
-def _needed(layout: Home, stream: Stream) -> set[str]:
+def _needed(engine: Engine, layout: Home, stream: Stream) -> set[str]:
     """Return the files that a stream names and has not read whole, or keeps still."""
     source = stream.source
     if source.keep_files is None or not tables.exists(layout.ledger(stream.name)):
@@ -151,7 +151,7 @@ def _needed(layout: Home, stream: Stream) -> set[str]:
     oldest = time.time_ns() - source.keep_files * 1000
     store = ManifestStore(layout.manifests(stream.name))
     read = store.read_as_they_are(found, read_extent(layout, stream.name).batch)
-    read -= partly_read(layout, stream)
+    read -= partly_read(engine, layout, stream)
     return {located(source.path, name) for name, seen in found if name not in read or seen.mtime_ns > oldest}
 
 

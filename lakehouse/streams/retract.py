@@ -11,13 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.declare.landing import name_in_landing
 from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Stream
-from lakehouse.engine import engine_of
+from lakehouse.engine import Session, engine_of
 from lakehouse.home.corrections import RETRACT, Correction, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
@@ -62,7 +60,7 @@ def is_retracted(layout: Home, stream: str, repeat: Repeat) -> bool:
 
 
 def retract(
-    spark: SparkSession, layout: Home, stream: Stream, wrong: Wrong, by: str, why: str, dry_run: bool = False
+    spark: Session, layout: Home, stream: Stream, wrong: Wrong, by: str, why: str, dry_run: bool = False
 ) -> dict[str, Any]:
     """Take rows back out; return how many, of how many batches. Whoever calls holds the leases of raw and rollup.
 

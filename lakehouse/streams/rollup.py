@@ -8,7 +8,7 @@ levels keep their nodes may change as it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +16,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Stream
-from lakehouse.engine import engine_of
+from lakehouse.engine import Session, engine_of
 from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
@@ -40,7 +39,8 @@ from lakehouse.spark import tables
 from lakehouse.streams.fold import fold
 from lakehouse.streams.nodes import folder_of
 from lakehouse.streams.old_nodes import NODES
-from lakehouse.streams.raw_nodes import Building, RawRows, write_nodes
+from lakehouse.streams.raw_nodes import Building, write_nodes
+from lakehouse.streams.raw_rows import RawRows
 
 log = logging.getLogger(__name__)
 # The values of partial nodes that are folded at a time, in one to two gigabytes: a million nodes of three measures.
@@ -58,7 +58,7 @@ _MARKER = pa.schema(
 )
 
 
-def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
+def append_new(spark: Session, layout: Home, stream: Stream) -> dict[str, int]:
     """Append the nodes of every finished ingest batch that the rollup lacks, as one commit.
 
     Raises:
@@ -75,12 +75,16 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     times = (before.newest_us, *(entry.confirmed_us for entry in new))
     contained = max((time for time in times if time is not None), default=None)
     sink = sink_of(path)
-    entries = [sink.write(marker(contained, last, accepted))]
+    marks, entries = [marker(contained, last, accepted)], list[pa.Table]()
     if contained is not None:
         building = Building(folder_of(stream, contained), sink, last)
         rows = RawRows(before.batch + 1, last)
         step = f"roll up {stream.name}, batches {rows.first} to {last}"
-        entries.append(write_nodes(engine_of(spark), layout.raw(stream.name), [rows], building, step))
+        written, entered = write_nodes(engine_of(spark), layout.raw(stream.name), [rows], building, step)
+        entries.append(written)
+        marks.append(level_counts(entered, last))
+    # In a file of their own, so that who looks for them reads no nodes.
+    entries.append(sink.write(pa.concat_tables(marks)))
     crash_point("rollup.before-append")
     commit_entries(path, pa.concat_tables(entries), (f"rollup-{stream.name}", last))
     crash_point("rollup.appended")
@@ -130,7 +134,7 @@ def totals(nodes: pa.Table, stream: Stream) -> pa.Table:
     return found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
 
 
-def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
+def compact(spark: Session, layout: Home, stream: Stream) -> dict[str, int]:
     """Fold the nodes that batches have added, if there are enough, in one commit; parts below horizons are deleted.
 
     Cost: the new nodes, and the parts that they affect.
@@ -148,6 +152,15 @@ def marker(newest_us: int | None, batch: int, rows: int = 0) -> pa.Table:
     """Return the row that says what a table contains: batches up to this one, the newest time confirmed, rows added."""
     row = {"level": 0, "grouping": -1, "start_us": newest_us, "batch": batch, "rows": rows}
     return pa.Table.from_pylist([row], _MARKER)
+
+
+def level_counts(entered: Mapping[int, int], batch: int) -> pa.Table:
+    """Return a row for each level that rows entered at, under the level's number below zero."""
+    rows = [
+        {"level": -level, "grouping": -1, "start_us": None, "batch": batch, "rows": count}
+        for level, count in sorted(entered.items())
+    ]
+    return pa.Table.from_pylist(rows, _MARKER)
 
 
 class RollupOutdated(Permanent, RuntimeError):

@@ -1,20 +1,18 @@
-"""Rows of a Delta table by batch, read in Arrow: files that the log's statistics rule out are not opened.
+"""The files of a Delta table, chosen by the log's statistics.
 
 Files are those of the version that was newest when the table was opened: what comes later does not show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from lakehouse.home.table_commits import arrow_schema, open_table
-from lakehouse.home.table_files import dataset
 
 
 @dataclass(frozen=True)
@@ -32,13 +30,18 @@ class TableRows:
         log = pa.table(known.get_add_actions(flatten=True))
         return cls(table, arrow_schema(known), log.to_pylist())
 
-    def batches(self, after: int, through: int) -> ds.Dataset:
-        """Return the files that may hold rows of batches after one, up to and with another."""
-        return self.dataset(self._between("batch", after + 1, through))
-
     def between(self, column: str, low: int, high: int) -> TableRows:
         """Return the files that may hold rows with a value of a column in between."""
         return TableRows(self.table, self.schema, self._between(column, low, high))
+
+    def named(self, names: Collection[str]) -> TableRows:
+        """Return the files of some names."""
+        return TableRows(self.table, self.schema, [file for file in self.files if file["path"] in names])
+
+    @property
+    def names(self) -> list[str]:
+        """The files as the log names them."""
+        return [file["path"] for file in self.files]
 
     @property
     def paths(self) -> list[Path]:
@@ -50,21 +53,16 @@ class TableRows:
         """Number of rows that the files hold."""
         return sum(file["num_records"] or 0 for file in self.files)
 
-    def count_through(self, batch: int) -> int:
-        """Return how many rows there are of batches up to one; only files that hold later ones too are opened."""
-        total, mixed = 0, []
+    def count_through(self, batch: int, held: Mapping[str, int]) -> int:
+        """Return how many rows there are of batches up to one; ``held`` says it of files that may hold later ones."""
+        total = 0
         for file in self.files:
-            low, high = file.get("min.batch"), file.get("max.batch")
-            if low is None or high is None or low <= batch < high or file["num_records"] is None:
-                mixed.append(file)
-            elif high <= batch:
+            high = file.get("max.batch")
+            if high is not None and high <= batch:
                 total += file["num_records"]
-        return total + (self.dataset(mixed).count_rows(filter=ds.field("batch") <= batch) if mixed else 0)
-
-    def dataset(self, files: Sequence[Mapping[str, Any]] | None = None) -> ds.Dataset:
-        """Return files, all by default, as one dataset."""
-        chosen = self.files if files is None else files
-        return dataset([self.table / file["path"] for file in chosen], self.schema)
+            else:
+                total += held.get(file["path"], 0)
+        return total
 
     def _between(self, column: str, low: int, high: int) -> list[Mapping[str, Any]]:
         return [file for file in self.files if _may_hold(file, column, low, high)]

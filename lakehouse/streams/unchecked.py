@@ -7,7 +7,10 @@ their number is bounded, by batch and, once ``maintain`` has joined neighbours, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial, reduce
+from operator import and_
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +24,14 @@ from lakehouse.home.doubtful import AMBIGUOUS, CLOSED, REPEAT, ROWS, ranges_in_d
 from lakehouse.home.layout import Home
 from lakehouse.home.rollup_table import read_marker
 from lakehouse.home.table_commits import arrow_schema, commit, open_table, write_arrow
-from lakehouse.home.table_log import newest_version, read_log, read_parts, read_rows
+from lakehouse.home.table_log import newest_version, read_log, read_rows
 from lakehouse.spark import tables
 from lakehouse.streams.doubt_ranges import Range, joined, ranges_within, values_of
 from lakehouse.streams.identities import definition, identity_columns
+from lakehouse.streams.raw_rows import RawRows, raw_columns, raw_items, rows_of
+
+if TYPE_CHECKING:
+    from lakehouse.engine import Engine, Item
 
 # Ranges of one batch, and of a stream after maintenance.
 MOST_OF_BATCH, MOST = 64, 256
@@ -38,15 +45,16 @@ def checked_from(layout: Home, stream: Stream) -> int | None:
     return None if known_us is None else known_us + stream.repeat_distance_us
 
 
-def note_unchecked(layout: Home, stream: Stream, batch: int, earliest_us: int | None) -> int:
+def note_unchecked(engine: Engine, layout: Home, stream: Stream, batch: int, earliest_us: int | None) -> int:
     """Write what a batch has accepted that could not be compared, after raw has its rows; return how many rows.
 
-    Cost: a look at the corrections; only where the batch's earliest time is before what is known, its rows are read.
+    Cost: a look at the corrections; only where the batch's earliest time is before what is known, a
+    Spark job that reads its rows.
     """
     before_us = checked_from(layout, stream)
     if before_us is None or earliest_us is None or earliest_us >= before_us:
         return 0
-    ranges = _ranges_of(layout, stream, batch, before_us)
+    ranges = _ranges_of(engine, layout, stream, batch, before_us)
     _append(ranges, layout, stream.name, batch, REPEAT)
     return sum(each["n"] for each in ranges if each["measure"] == ROWS)
 
@@ -68,13 +76,6 @@ def _append(ranges: Sequence[Range], layout: Home, stream: str, batch: int, reas
         tables.append_rows(ranges, table, f"unchecked-{reason}-{stream}", batch)
 
 
-def take_back(layout: Home, stream: str, batch: int) -> None:
-    """Remove what was written of a batch that is given up."""
-    table = layout.unchecked(stream)
-    if newest_version(table) is not None:
-        tables.remove_here(table, lambda rows: pc.equal(rows["batch"], batch))
-
-
 def join_ranges(layout: Home, stream: Stream) -> None:
     """Join ranges of the same top node, and neighbours where there are more than ``MOST``; what they say stays true.
 
@@ -87,12 +88,16 @@ def join_ranges(layout: Home, stream: Stream) -> None:
     through = read_marker(layout.rollup(stream.name)).batch
     rows = ranges_in_doubt(table, through)
     known, newer = open_table(table), [row for row in read_rows(table) if row["batch"] > through]
-    starts = [floor_to(stream.levels[-1].width_us, row["from_us"]) for row in rows]
-    groups = dict(zip(starts, _at_most(MOST, np.array(starts, np.int64)).tolist(), strict=True))
-    fewer = joined(rows, lambda one: groups[floor_to(stream.levels[-1].width_us, one["from_us"])])
-    ranges = pa.Table.from_pylist([*fewer, *newer], arrow_schema(known))
+    ranges = pa.Table.from_pylist([*_fewer(rows, stream, MOST), *newer], arrow_schema(known))
     removed = [str(path.relative_to(table)) for path in log.files]
     commit(known, table, write_arrow(known, table, ranges), removed)
+
+
+def _fewer(ranges: Sequence[Range], stream: Stream, most: int) -> list[Range]:
+    """Join ranges of the same top node, and neighbours where there are more than ``most``, of each measure."""
+    starts = [floor_to(stream.levels[-1].width_us, each["from_us"]) for each in ranges]
+    groups = dict(zip(starts, _at_most(most, np.array(starts, np.int64)).tolist(), strict=True))
+    return joined(ranges, lambda one: groups[floor_to(stream.levels[-1].width_us, one["from_us"])])
 
 
 def _at_most(most: int, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -101,24 +106,30 @@ def _at_most(most: int, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.asarray(ranks.reshape(-1) // max(1, -(-len(distinct) // most)), np.int64)
 
 
-def _ranges_of(layout: Home, stream: Stream, batch: int, before_us: int) -> list[Range]:
-    wanted = [*identity_columns(stream), "event_us", *stream.measures]
+def _ranges_of(engine: Engine, layout: Home, stream: Stream, batch: int, before_us: int) -> list[Range]:
+    raw, schema = layout.raw(stream.name), tables.declared_columns("unchecked")
+    columns = raw_columns(raw, [*identity_columns(stream), *stream.measures])
+    kernel = partial(_ranges_in, stream=stream, columns=columns, schema=schema)
+    items = raw_items(raw, RawRows(batch, batch, to_us=before_us))
+    ranges = engine.map(items, kernel, schema, f"sum up rows of {stream.name} that nothing is known of")
+    return _fewer(ranges.to_pylist(), stream, MOST_OF_BATCH)
+
+
+def _ranges_in(item: Item, stream: Stream, columns: pa.Schema, schema: pa.Schema) -> Iterator[pa.Table]:
+    identified = [pc.field(name).is_valid() for name in identity_columns(stream)]
     parts = []
-    for rows in read_parts(layout.raw(stream.name), list(dict.fromkeys(wanted)), ("batch", batch, batch)):
-        is_old = pc.less(rows["event_us"], before_us)
-        for name in identity_columns(stream):
-            # A row that lacks a part of its identity is never a repeat.
-            is_old = pc.and_(is_old, rows[name].is_valid())
-        parts.append(rows.filter(is_old).select(["event_us", *stream.measures]))
-    rows = pa.concat_tables(parts) if parts else None
-    if rows is None or not rows.num_rows:
-        return []
+    for rows in rows_of(item, columns):
+        # A row that lacks a part of its identity is never a repeat.
+        parts.append(rows.filter(reduce(and_, identified)).select(["event_us", *stream.measures]))
+    rows = pa.concat_tables(parts)
+    if not rows.num_rows:
+        return
     event = rows["event_us"].to_numpy()
-    width = stream.levels[-1].width_us
-    group = _at_most(MOST_OF_BATCH, event // width)
+    group = _at_most(MOST_OF_BATCH, event // stream.levels[-1].width_us)
     values = values_of(rows, stream)
-    return [
-        one | {"batch": batch, "reason": REPEAT}
+    ranges = [
+        one | {"batch": item["first"], "reason": REPEAT}
         for number in range(int(group.max()) + 1)
         for one in ranges_within(event, group == number, values)
     ]
+    yield pa.Table.from_pylist(ranges, schema)

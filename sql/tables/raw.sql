@@ -11,4 +11,4 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     batch BIGINT COMMENT 'the ingest batch that accepted it'
 ) USING DELTA
 COMMENT 'accepted rows'
-TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'event_us,batch')
+TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'event_us,arrival_us,batch')

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakehouse.declare.settings import Settings
+from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.home import table_commits
 from lakehouse.spark import tables
 from lakehouse.spark.session import started_session
@@ -54,6 +55,10 @@ def _rows(spark: SparkSession, rows: int) -> DataFrame:
     return spark.range(rows).selectExpr("id", *COLUMNS)
 
 
+def _by_parts(rows: DataFrame, table: Path, number: int) -> None:
+    commit_entries(table, sink_of(table).write(rows.toArrow()), ("bench", number))
+
+
 def _by_delta(rows: DataFrame, table: Path, number: int) -> None:
     writer = rows.write.format("delta").mode("append")
     writer.options(txnAppId="bench", txnVersion=str(number)).save(str(table))
@@ -65,7 +70,7 @@ def _spark_rows(spark: SparkSession, folder: Path, count: int, turns: int) -> di
     return _compared(
         f"rows_{count}",
         turns,
-        lambda number: tables.append_once(rows, ours, "bench", number),
+        lambda number: _by_parts(rows, ours, number),
         lambda number: _by_delta(rows, theirs, number),
     )
 

@@ -20,19 +20,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import Schema
 
 from lakehouse.declare.settings import load_settings
 from lakehouse.declare.stream import Stream
 from lakehouse.engine import engine_of
+from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.home.layout import Home
 from lakehouse.home.table_commits import (
     arrow_schema,
-    commit,
     create_table,
-    data_files,
-    new_folder,
     open_table,
 )
 from lakehouse.spark.session import build_session, end_session
@@ -124,14 +121,10 @@ def day_of_batches(after: int) -> Iterator[pa.Table]:
 
 def append(table: Path, parts: Iterator[pa.Table]) -> int:
     """Append nodes, each table as a file of its own, all in one commit; return how many."""
-    known, folder = open_table(table), new_folder(table)
-    folder.mkdir(parents=True)
-    total = 0
-    for number, rows in enumerate(parts):
-        pq.write_table(rows, folder / f"part-{number:05d}.parquet")
-        total += rows.num_rows
-    commit(known, table, data_files(known, table, folder))
-    return total
+    sink = sink_of(table)
+    entries = pa.concat_tables([sink.write(rows) for rows in parts])
+    commit_entries(table, entries)
+    return sum(entries["rows"].to_pylist())
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, float, Any]:

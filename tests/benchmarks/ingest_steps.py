@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 from jobs import build_rollups
 from jobs import ingest as job
 from lakehouse.declare.settings import Settings
-from lakehouse.spark import tables
 from lakehouse.spark.session import started_session
 from lakehouse.streams import batch_jobs, drain, ingest, rollup
 from lakehouse.streams.file_records import FileRecords
@@ -34,7 +33,7 @@ from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.benchmarks import page
 from tests.benchmarks.ingest import DAY_S, back_to_before, configured, land_the_day, write_files
 from tests.benchmarks.parts import run_parts
-from tests.benchmarks.stopwatch import HEADS, Job, Stopwatch, append_to, busy, jobs_since, steps_table
+from tests.benchmarks.stopwatch import HEADS, Job, Stopwatch, busy, jobs_since, steps_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,8 +54,6 @@ def watched() -> Stopwatch:
     watch.time(ingest, "commit_entries", "commit")
     watch.time(rollup, "append_new", "rollup: ledger, marker")
     watch.time(rollup, "write_nodes", "rollup: nodes")
-    watch.time(tables, "append_once", append_to)
-    watch.time(tables, "append_parts_once", append_to)
     return watch
 
 

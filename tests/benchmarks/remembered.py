@@ -27,7 +27,7 @@ from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.table_log import read_log
 from lakehouse.spark.session import build_session
-from lakehouse.streams.duplicates import index_before
+from lakehouse.streams.stored_identities import index_before
 from tests.benchmarks.parts import run_parts
 
 DECLARED = """

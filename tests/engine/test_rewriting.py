@@ -52,7 +52,7 @@ def test_rows_go_and_files_without_them_stay(
 
     assert (len(found.removed), found.entries["rows"].to_pylist()) == (2, [2])
     commit_entries(table, found.entries, removed=found.removed)
-    remove_rows(engine_of(session), table, files_between(table, None), Even(), "remove them again")
+    remove_rows(engine_of(session), table, Even(), None, "remove them again")
     assert newest_version(table) == version + 1
     assert sorted(row["n"] or 0 for row in read_rows(table)) == [0, 1, 3, 5, 7]
     assert sorted(table_rows(table, "other")) == [(4,), (4,), (4,), (18,), (18,)]

@@ -11,11 +11,12 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
+from lakehouse.engine import parts
+from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.home import open_tables
 from lakehouse.home.control.session import LeaseLost
 from lakehouse.home.open_tables import opened
 from lakehouse.home.table_commits import (
-    Parts,
     add_columns,
     append,
     append_arrow,
@@ -27,7 +28,6 @@ from lakehouse.home.table_commits import (
 )
 from lakehouse.home.table_maintenance import compact_and_vacuum, remove_table
 from lakehouse.home.table_replacement import replace_table
-from lakehouse.spark import tables
 
 
 def schema(*names: str) -> str:
@@ -154,10 +154,10 @@ def test_a_writer_that_loses_its_lease_behind_the_columns_that_it_adds_appends_n
         set_properties(path, {"tidemark.sealed": "raw/s 2"})
         monkeypatch.setattr(open_tables, "require_leases", lost)
 
-    monkeypatch.setattr(tables, "add_columns", paused_behind)
+    monkeypatch.setattr(parts, "add_columns", paused_behind)
     rows = pa.table({"n": [2], "m": [3]})
 
     with pytest.raises(LeaseLost):
-        tables.append_parts_once(Parts.of(rows), table, "job", 1)
+        commit_entries(table, sink_of(table, rows.schema).write(rows), ("job", 1))
 
     assert DeltaTable(str(table)).to_pyarrow_table().to_pylist() == [{"n": 1, "m": None}]

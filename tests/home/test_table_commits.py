@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from delta.tables import DeltaTable
@@ -17,6 +20,9 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from lakehouse.engine.local import LocalEngine
+from lakehouse.engine.parts import commit_entries, sink_of
+from lakehouse.engine.rewriting import remove_rows
 from lakehouse.home import table_commits, table_maintenance
 from lakehouse.spark import tables
 from tests import killing
@@ -66,10 +72,16 @@ def twins(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     spark.sql(f"CREATE TABLE delta.`{theirs}` ({COLUMNS}) USING delta PARTITIONED BY (part)")
     for number, batch in enumerate(BATCHES):
         rows = spark.createDataFrame(batch, _schema(COLUMNS)).repartition(2, "n")
-        tables.append_once(rows, ours, "twin", number)
+        _append(rows, ours, "twin", number)
         once = {"txnAppId": "tidemark-twin", "txnVersion": str(number)}
         rows.write.format("delta").mode("append").options(**once).save(str(theirs))
     return ours, theirs
+
+
+def _append(rows: DataFrame, table: Path, writer: str, number: int) -> list[Path] | None:
+    """Append rows as tasks do."""
+    found = rows.toArrow()
+    return commit_entries(table, sink_of(table, found.schema).write(found), (writer, number))
 
 
 def _schema(columns: str) -> StructType:
@@ -112,7 +124,7 @@ def test_statistics_are_those_of_delta_or_missing(spark: SparkSession, tmp_path:
     spark.sql(f"CREATE TABLE delta.`{theirs}` ({COLUMNS}) USING delta PARTITIONED BY (part)")
     for number, batch in enumerate(BATCHES):
         rows = spark.createDataFrame(batch, _schema(COLUMNS)).coalesce(1)
-        tables.append_once(rows, ours, "twin", number)
+        _append(rows, ours, "twin", number)
         once = {"txnAppId": "tidemark-twin", "txnVersion": str(number)}
         rows.write.format("delta").mode("append").options(**once).save(str(theirs))
     mine, others = _statistics(ours), _statistics(theirs)
@@ -130,9 +142,7 @@ def test_statistics_let_spark_skip_files(spark: SparkSession, tmp_path: Path) ->
     table = tmp_path / "table"
     table_commits.create_table(table, _schema("n BIGINT").json())
     for number in range(3):
-        tables.append_once(
-            spark.range(number * 10, number * 10 + 10).withColumnRenamed("id", "n"), table, "w", number
-        )
+        _append(spark.range(number * 10, number * 10 + 10).withColumnRenamed("id", "n"), table, "w", number)
 
     one = tables.read(spark, table).where("n = 15")
 
@@ -152,9 +162,7 @@ def test_a_number_that_was_committed_is_not_committed_again(
     for table in twins:
         before = _content(tables.read(spark, table))
         # Either writer sees what the other has committed.
-        assert (
-            tables.append_once(spark.createDataFrame(BATCHES[0], _schema(COLUMNS)), table, "twin", 2) is None
-        )
+        assert _append(spark.createDataFrame(BATCHES[0], _schema(COLUMNS)), table, "twin", 2) is None
         again = spark.createDataFrame(BATCHES[0], _schema(COLUMNS)).write.format("delta").mode("append")
         again.options(txnAppId="tidemark-twin", txnVersion="3").save(str(table))
         table_commits.append(table, BATCHES[0], ("tidemark-twin", 1))
@@ -167,7 +175,7 @@ def test_rows_of_this_process_are_as_those_of_spark(spark: SparkSession, tmp_pat
     rows = [row | {"ratio": 0.5} for row in BATCHES[0]]
 
     table_commits.append(table, rows, ("w", 0))
-    tables.append_once(spark.createDataFrame(rows, _schema(COLUMNS)), table, "spark", 0)
+    _append(spark.createDataFrame(rows, _schema(COLUMNS)), table, "spark", 0)
 
     counts = (
         tables.read(spark, table).groupBy(*(c for c in rows[0] if c != "counts"), F.to_json("counts")).count()
@@ -178,8 +186,8 @@ def test_rows_of_this_process_are_as_those_of_spark(spark: SparkSession, tmp_pat
 def test_columns_that_come_later_are_null_in_rows_before(spark: SparkSession, tmp_path: Path) -> None:
     table = tmp_path / "table"
     table_commits.create_table(table, _schema("n BIGINT").json())
-    tables.append_once(spark.range(1).withColumnRenamed("id", "n"), table, "w", 0)
-    tables.append_once(spark.range(5, 6).selectExpr("id AS later", "id AS n"), table, "w", 1)
+    _append(spark.range(1).withColumnRenamed("id", "n"), table, "w", 0)
+    _append(spark.range(5, 6).selectExpr("id AS later", "id AS n"), table, "w", 1)
 
     assert sorted(map(tuple, tables.read(spark, table).select("n", "later").collect())) == [(0, None), (5, 5)]
 
@@ -187,18 +195,32 @@ def test_columns_that_come_later_are_null_in_rows_before(spark: SparkSession, tm
 def test_rows_are_removed_and_others_stay(
     spark: SparkSession, twins: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    conditions = ["n > 1152921504606847000", "small = -3 AND ok", "name IS NULL", "n < 0"]
+    conditions: dict[str, Callable[[pa.Table], pa.Array]] = {
+        "n > 1152921504606847000": lambda rows: pc.greater(rows["n"], 1152921504606847000),
+        "small = -3 AND ok": lambda rows: pc.and_(pc.equal(rows["small"], -3), rows["ok"]),
+        "name IS NULL": lambda rows: pc.is_null(rows["name"]),
+        "n < 0": lambda rows: pc.less(rows["n"], 0),
+    }
     for number, table in enumerate(twins):
         version = table_commits.open_table(table).version()
-        for condition in conditions:
-            tables.remove(spark, table, condition)
+        for condition in conditions.values():
+            remove_rows(LocalEngine(), table, _Gone(condition), None, "remove rows")
         expected = tables.read(spark, twins[1], version if number else None)
         if number == 0:
             first = _content(tables.read(spark, table))
             continue
-        for condition in conditions:
-            expected = expected.where(f"NOT coalesce({condition}, false)")
+        for text in conditions:
+            expected = expected.where(f"NOT coalesce({text}, false)")
         assert _content(tables.read(spark, table)) == _content(expected) == first
+
+
+@dataclass(frozen=True)
+class _Gone:
+    condition: Callable[[pa.Table], pa.Array]
+    columns: tuple[str, ...] = ("n", "small", "ok", "name")
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        return self.condition(rows)
 
 
 def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:

@@ -7,15 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from delta.tables import DeltaTable
 
+from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.home import table_maintenance as maintenance
 from lakehouse.home.table_commits import append, create_table
 from lakehouse.home.table_log import commits_of, read_log, read_rows
 from lakehouse.home.table_maintenance import kept
-from lakehouse.spark.tables import append_once, create
+from lakehouse.spark.tables import create
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,8 +101,9 @@ def test_rows_are_appended_while_files_are_merged(spark: SparkSession, tmp_path:
     with ThreadPoolExecutor(1) as pool:
         merge = pool.submit(maintenance.merge_small_files, tmp_path / "table")
         while not merge.done() or not appended:
-            row = spark.range(-1 - appended, -appended).coalesce(1)
-            files = append_once(row, tmp_path / "table", "test", appended)
+            row = pa.table({"id": [-1 - appended]})
+            entries = sink_of(tmp_path / "table").write(row)
+            files = commit_entries(tmp_path / "table", entries, ("test", appended))
             assert files is not None and [pq.read_table(file)["id"].to_pylist() for file in files] == [
                 [-1 - appended]
             ]

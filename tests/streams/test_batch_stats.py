@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse.engine.local import LocalEngine
 from lakehouse.home.table_log import read_rows
 from lakehouse.streams.batch_jobs import judged_batch
+from lakehouse.streams.batch_lateness import batch_lateness
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
-from lakehouse.streams.batch_stats import written_lateness
 from lakehouse.streams.ingest import BatchTables
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests import readings
@@ -113,9 +113,14 @@ def test_files_of_one_batch_have_the_order_of_their_arrival_times(
 
 
 @settings(max_examples=20, deadline=None)
-@given(order=st.permutations(range(4)), seed=st.integers(0, 9), is_arrived=st.booleans())
+@given(
+    order=st.permutations(range(4)),
+    seed=st.integers(0, 9),
+    is_arrived=st.booleans(),
+    tasks=st.sampled_from([1, 3]),
+)
 def test_messages_are_late_against_those_before_them_however_partitions_are_dealt_to_tasks(
-    order: list[int], seed: int, is_arrived: bool, tmp_path_factory: pytest.TempPathFactory
+    order: list[int], seed: int, is_arrived: bool, tasks: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     times = np.random.default_rng(seed).integers(0, 1000, (2, 4, 30))
     folder = tmp_path_factory.mktemp("raw")
@@ -126,10 +131,11 @@ def test_messages_are_late_against_those_before_them_however_partitions_are_deal
             "source_file": np.repeat(f"kafka:t/{partition}", 30),
         }
         pq.write_table(pa.table(rows), folder / f"{partition}.parquet")
-    stream = SimpleNamespace(arrival_time="received" if is_arrived else None)
-    records = cast("BatchRecords", SimpleNamespace(before=Progress(0, 500), stream=stream))
 
-    lateness = written_lateness(records, [folder / f"{partition}.parquet" for partition in order])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("lakehouse.streams.batch_lateness.ROWS_A_TASK", 120 // tasks)
+        parts = [folder / f"{partition}.parquet" for partition in order]
+        lateness = batch_lateness(LocalEngine(), parts, 500, 119, (0, 999) if is_arrived else None, "measure")
 
     event, arrival = times.reshape(2, -1)
     before = [max([500, *event[arrival < each]]) for each in arrival]

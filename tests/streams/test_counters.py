@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from jobs import build_rollups, maintain
 from lakehouse.declare.settings import Settings
-from lakehouse.streams import raw_nodes, rollup
+from lakehouse.streams import raw_rows, rollup
 from tests.folded import folded, rows_of
 from tests.oracles.rollup.counter import CounterTree
 from tests.readings import declared
@@ -92,7 +92,7 @@ def test_in_order_of_time_nodes_are_those_of_the_pure_tree(
     readings = random_meters(1, 400)
     for part in range(3):
         # Meters of one batch are folded in buckets of a few rows, those of the others at once.
-        monkeypatch.setattr(raw_nodes, "ROWS_A_TASK", 10 if part == 1 else 1000)
+        monkeypatch.setattr(raw_rows, "ROWS_A_TASK", 10 if part == 1 else 1000)
         ingest(meters, f"{part}.ndjson", readings[part * 140 : (part + 1) * 140])
 
     found = nodes(meters)
@@ -146,7 +146,7 @@ def test_files_that_overlap_in_time_and_are_built_at_once_leave_no_interval(
     engine: str,
     request: pytest.FixtureRequest,
 ) -> None:
-    monkeypatch.setattr(raw_nodes, "ROWS_A_TASK", rows_a_task)
+    monkeypatch.setattr(raw_rows, "ROWS_A_TASK", rows_a_task)
     readings = random_meters(2, 300)
     late = np.random.default_rng(3).random(300) < 0.3
     for number, is_in in enumerate((~late, late)):

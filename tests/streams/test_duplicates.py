@@ -162,8 +162,6 @@ def test_repeats_are_found_once_files_of_raw_are_merged_and_once_rows_were_retra
 ) -> None:
     from delta.tables import DeltaTable
 
-    from lakehouse.spark import tables
-
     stream = lake()
     raw = stream.settings.layout.raw("readings")
     for second in range(3):
@@ -171,7 +169,7 @@ def test_repeats_are_found_once_files_of_raw_are_merged_and_once_rows_were_retra
         stream.land(f"{second}.ndjson", json.dumps(record) + "\n")
         stream.ingest()
     DeltaTable.forPath(stream.spark, str(raw)).optimize().executeCompaction()
-    tables.remove(stream.spark, raw, f"event_us = {(T0 + 1) * 10**6}")
+    DeltaTable.forPath(stream.spark, str(raw)).delete(f"event_us = {(T0 + 1) * 10**6}")
     stream.land(
         "again.ndjson", "".join((raw.parents[2] / "landing" / f"{n}.ndjson").read_text() for n in range(3))
     )

@@ -12,7 +12,7 @@ import pytest
 from jobs import build_rollups, maintain
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.rollup_table import read_marker
-from lakehouse.streams import raw_nodes, rollup
+from lakehouse.streams import raw_rows, rollup
 from tests.end_to_end.pipeline import digest
 from tests.engine.jobs import jobs_of
 from tests.folded import folded, rows_of
@@ -120,8 +120,8 @@ def test_order_and_cut_of_batches_and_of_tasks_change_no_node(
     whole = nodes(forward)
     (tmp_path / "landing" / "0.ndjson").unlink()
 
-    monkeypatch.setattr(raw_nodes, "_PIECE", 7)
-    monkeypatch.setattr(raw_nodes, "ROWS_A_TASK", 10)
+    monkeypatch.setattr(raw_rows, "_PIECE", 7)
+    monkeypatch.setattr(raw_rows, "ROWS_A_TASK", 10)
     for parts in (range(1), range(1, 3)):
         for part in parts:
             backward.land(f"{part}.ndjson", "".join(text[::-1][part::3]))

@@ -2,22 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.home.rollup_table import parse_definition
+from lakehouse.engine.local import LocalEngine
 from lakehouse.spark.deviations import Frame
-from lakehouse.streams import rollup_checks
+from lakehouse.streams.checks import measure
 from quality.rules import load_rules
 from tests.quality.conftest import SECOND, Lake
 
-BUILT = parse_definition(
-    "levels [1s for 1m, 1m for forever] groupings [device; ] measures [temp:double:None]"
-)
-
 
 def rollup_frames(lake: Lake) -> list[Frame]:
-    tables = lake.tables()
-    assert tables.rollup is not None
-    measured = rollup_checks.measure_files(tables.rollup, lake.stream, {})
-    return rollup_checks.rollup_frames(tables, BUILT, measured)
+    frames, _ = measure(lake.tables(), LocalEngine())
+    return [frame for frame in frames if frame.table == "rollup"]
 
 
 def _deviations(frames: list[Frame]) -> set[tuple[str, int, int]]:

@@ -7,9 +7,10 @@ together are not late against each other.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,11 @@ class Lateness:
     max_us: int
     bins: tuple[int, ...]
     newest_us: int | None
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> Lateness:
+        """Return the lateness whose fields have these values, as JSON has them."""
+        return Lateness(**{**values, "bins": tuple(values["bins"])})
 
     def __add__(self, after: Lateness) -> Lateness:
         """Return the counts of both together."""

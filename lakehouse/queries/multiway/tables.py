@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from lakehouse.declare.stream import Stream
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.home.layout import Home
-from lakehouse.home.table_log import files_near
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime import tables as query_tables
 from lakehouse.queries.runtime.batch_manifest import finished
@@ -52,8 +51,8 @@ def drop_old_rows(engine: Engine, layout: Home, query: MultiwayQuery) -> None:
         return
     horizon = until_us - query.slack_us
     gone = Beyond(done, tuple(horizon - side.window_us for side in query.sides))
-    files = [path for path, _ in files_near(table, "event_us", [(_LEAST, max(gone.before_us) - 1)])]
-    remove_rows(engine, table, files, gone, f"windows of {query.name}, batch {done}: remove old rows")
+    between = ("event_us", _LEAST, max(gone.before_us) - 1)
+    remove_rows(engine, table, gone, between, f"windows of {query.name}, batch {done}: remove old rows")
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ def drop_old_states(engine: Engine, layout: Home, query: str) -> None:
     least = marked.group_by("part").aggregate([("leave_us", "min")])
     alive_from = zip(least["part"].to_pylist(), least["leave_us_min"].to_pylist(), strict=True)
     gone = OldStates(done, since, tuple(alive_from))
-    remove_rows(engine, table, files_between(table, None), gone, f"{step}: remove old ones", writer)
+    remove_rows(engine, table, gone, None, f"{step}: remove old ones", writer)
 
 
 def _markers(item: Item, *, batch: int) -> Iterator[pa.Table]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lakehouse.declare.stream import Source, Stream
 from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_columns
+from lakehouse.home.table_log import bounds
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.kafka import Broker
 from lakehouse.streams.sources.listing import after_key
@@ -63,5 +63,5 @@ def arrived_us(layout: Home, stream: Stream, batch: int) -> int | None:
         return None
     if manifest.files:
         return max(file.mtime_ns for file in manifest.files) // 1000
-    arrivals = read_columns(layout.raw(stream.name), ("arrival_us",), ("batch", batch, batch))
-    return max((arrival for (arrival,) in arrivals if arrival is not None), default=None)
+    ((_, newest_us),) = bounds(layout.raw(stream.name), ("arrival_us",), ("batch", batch, batch))
+    return newest_us

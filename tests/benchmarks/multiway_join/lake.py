@@ -196,7 +196,7 @@ class Lake:
         def join() -> int:
             meter = Meter(self.spark)
             found = self.spark.sql(self.case.plain(batch))
-            tables.append_once(found, self._results, "plain", batch)
+            found.write.format("delta").mode("append").save(str(self._results))
             return meter.read().total
 
         if batch == 1:
