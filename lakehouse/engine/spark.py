@@ -52,7 +52,8 @@ class SparkEngine:
     def cores(self) -> int:
         """Number of tasks that run at a time."""
         if self._cores is None:
-            self._cores = parallelism(self._session)
+            with naming_death():
+                self._cores = parallelism(self._session)
         return self._cores
 
     @property
