@@ -8,11 +8,16 @@ A table of alarms has every change, so reading it takes longer with each batch. 
 the file was written take the place of older ones. The file follows from the table alone: where it is missing, cannot
 be read, is of another table or does not reach back far enough, all changes are read and it is made again. Cost: alarms
 that are raised or were cleared lately, and the changes since.
+
+All this is on the driver, as it is no more than groups: the most that it holds is a row for each alarm, and the changes
+of one file, however many rows of streams or answers were behind them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -35,7 +40,7 @@ from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.row_hash import xxhash64
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from lakehouse.algorithms.join_aggregate.contract import Int64s
@@ -192,16 +197,21 @@ def standing_alarms(alarms: Path, from_us: int, lately_us: int) -> pa.Table:
         came = appended_since(alarms, kept.version)
     lately_us = min(from_us, lately_us)
     if kept is None or came is None:
-        kept, rows = None, table_reads.read_between(alarms)
+        kept, rows = None, _newest_of(table_reads.parts_between(alarms))
     else:
         columns = arrow_schema(open_table(alarms))
         parts = (fitted(pq.read_table(source(path), partitioning=None), columns) for path in came)
-        rows = pa.concat_tables([fitted(kept.rows, columns), *parts])
+        rows = _newest_of(chain([fitted(kept.rows, columns)], parts))
         lately_us = max(kept.since_us, lately_us)
     standing = near(rows, lately_us)
     if kept is None or kept.version != version:
         _Kept(table, version, lately_us, standing).write(alarms)
     return near(standing, from_us)
+
+
+def _newest_of(parts: Iterable[pa.Table]) -> pa.Table:
+    """Return the newest change of each alarm, of changes that come in parts."""
+    return reduce(lambda known, part: newest(pa.concat_tables([known, part]), ["alarm"], "change"), parts)
 
 
 def near(changes: pa.Table, from_us: int) -> pa.Table:
