@@ -24,6 +24,7 @@ from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.queries.selection.run import SelectionRun
 from lakehouse.queries.selection.tables import open_tables
 from lakehouse.serving.file.build import write_tables
+from tests.engine.jobs import jobs_of
 from tests.readings import declared, write
 from tests.taking_in import take_in
 
@@ -111,6 +112,25 @@ def test_selections_of_a_stream_run_in_one_pass_and_select_what_their_conditions
         assert run_queries.run(settings, spark, name) == {"batches": 0, "rows": 0, "selected": 0, "misses": 0}
     assert [row["t"] for row in selected(settings, "even")] == [r["temp"] for r in rows if TRUTH["even"](r)]
     assert set(selected(settings, "brief")[0]) == {"event_us", "row_id", "batch", "count"}
+
+
+def test_ten_queries_over_one_stream_are_one_job_of_spark(
+    tmp_path: Path,
+    spark: SparkSession,
+    on_spark: SparkSession,
+    lakehouse_of: Callable[[str], Settings],
+) -> None:
+    texts = {f"above_{n}": f"SELECT device, temp FROM readings WHERE temp > {10 * n}" for n in range(10)}
+    write(tmp_path, texts)
+    settings = lakehouse_of(declared())
+    rows = land(settings, 0)
+    take_in(settings, spark, "readings")
+
+    assert jobs_of(on_spark, lambda: run_queries.run(settings, on_spark, "above_0")) == 1
+
+    for number, name in enumerate(texts):
+        warm = [row for row in rows if row["temp"] is not None and row["temp"] > 10 * number]
+        assert len(selected(settings, name)) == len(warm) > 0
 
 
 def content(settings: Settings, name: str) -> list[tuple[Any, ...]]:
