@@ -20,7 +20,7 @@ kind = "kafka"
 servers = ["127.0.0.1:1"]
 topics = ["alpha"]
 format = "ndjson"
-options = { "sasl.jaas.config" = "password=${ALPHA_PASSWORD}", "ssl.key" = "${ALPHA_LONG}" }
+options = { "sasl.password" = "${ALPHA_PASSWORD}", "ssl.key" = "${ALPHA_LONG}" }
 """
 
 

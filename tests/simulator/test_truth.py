@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,14 +67,6 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
     assert read_truth(tmp_path, "flows") == ONE
     assert list(tmp_path.iterdir()) == [truth_file(tmp_path, "flows")]
-
-
-def test_a_truth_with_late_conflicts_by_themselves_is_read(tmp_path: Path) -> None:
-    write_truth(tmp_path, ONE)
-    path = truth_file(tmp_path, "flows")
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"late_conflicts": 3}))
-
-    assert read_truth(tmp_path, "flows") == replace(ONE, late=ONE.late + 3)
 
 
 def test_one_row_of_each_fate_is_counted_as_such() -> None:

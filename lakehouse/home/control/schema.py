@@ -69,9 +69,9 @@ def create_tables(connection: Connection) -> None:
     connection.execute(text("BEGIN"))
     try:
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CHANGING})
-        # Again: another process may have done it meanwhile.
+        # Before the version is read again: it makes Postgres see what another process made meanwhile.
+        connection.execute(text("CREATE TABLE IF NOT EXISTS tidemark_schema (version BIGINT NOT NULL)"))
         if version_of(connection) == 0:
-            connection.execute(text("CREATE TABLE IF NOT EXISTS tidemark_schema (version BIGINT NOT NULL)"))
             for statement in TABLES:
                 connection.execute(text(statement))
             connection.execute(text("INSERT INTO tidemark_schema VALUES (:version)"), {"version": VERSION})

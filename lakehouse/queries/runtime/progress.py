@@ -17,15 +17,14 @@ import pyarrow.compute as pc
 from lakehouse.home.ledger import read_ledger
 from lakehouse.home.table_log import files_near, read_columns
 from lakehouse.queries.runtime import arrow_sql
-from lakehouse.queries.runtime.reading import ITEMS, FileRows, items_of, raw_columns
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item
     from lakehouse.home.layout import Home
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
+    from lakehouse.queries.runtime.reading import FileRows
 
 _TIME = pa.schema([("time_us", pa.int64())])
-_NONE = ITEMS.empty_table()
 
 
 class Timed(Protocol):
@@ -112,10 +111,13 @@ def _newest_believed(
     engine: Engine, layout: Home, query: Timed, stream: str, span: tuple[int, int]
 ) -> int | None:
     """Return the newest time of the rows whose clock is accepted, whether or not WHERE passes them."""
+    # It comes with compiled loops, which whoever only asks how far a query is does not wait for.
+    from lakehouse.queries.runtime.reading import ITEMS, FileRows, items_of, raw_columns
+
     where = f"NOT {is_refused(query)} AND batch > {span[0]} AND batch <= {span[1]}"
     rows = FileRows(raw_columns(layout, stream, {"event_us", *arrow_sql.columns_read([where])}), where)
     files = files_near(layout.raw(stream), "batch", [(span[0] + 1, span[1])])
-    items = items_of([(0, *each) for each in files]) if files else _NONE
+    items = items_of([(0, *each) for each in files]) if files else ITEMS.empty_table()
     step = f"newest times of {stream}, batches {span[0] + 1} to {span[1]}"
     newest: int | None = pc.max(
         engine.map(items, partial(_newest, rows=rows), _TIME, step)["time_us"]
