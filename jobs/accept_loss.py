@@ -15,7 +15,7 @@ from lakehouse.declare.problems import Permanent
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.streams.batch_records import StreamTables
-from lakehouse.streams.drain import drain, open_store, writing
+from lakehouse.streams.drain import drain, open_finished, open_store, writing
 from lakehouse.streams.quarantine import waiting_records
 from lakehouse.streams.sources.kafka import Broker
 from lakehouse.streams.sources.manifest import OffsetRange
@@ -68,10 +68,7 @@ def close(settings: Settings, spark: SparkSession, stream: str, reasons: Sequenc
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     with writing(target, lease_timeout_s(settings.layout)):
-        store, before = open_store(target)
-        if store.last_batch > before.batch:
-            drain(target, store, before)
-            before = target.progress()
+        store, before = open_finished(target)
         waiting = waiting_records(settings.layout, target.stream)
         given_up = {reason: waiting[reason] for reason in reasons if reason in waiting}
         if given_up:

@@ -15,7 +15,7 @@ from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.streams.batch_records import StreamTables
-from lakehouse.streams.drain import drain, open_store, writing
+from lakehouse.streams.drain import drain, open_finished, writing
 from lakehouse.streams.sources.manifest import SET_ASIDE
 
 
@@ -29,10 +29,7 @@ def run(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     with writing(target, lease_timeout_s(settings.layout)):
-        store, before = open_store(target)
-        if store.last_batch > before.batch:
-            drain(target, store, before)
-            before = target.progress()
+        store, before = open_finished(target)
         if not reasons or SET_ASIDE in reasons:
             store.add_set_aside(target.stream.source)
         if not reasons or set(reasons) - {SET_ASIDE}:

@@ -8,7 +8,7 @@ The second count while their records are open. A row without a measure says that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +36,12 @@ class Doubt(NamedTuple):
 
 def ranges_in_doubt(table: Path, through: int) -> list[dict[str, Any]]:
     """Return the ranges of batches up to one, without those that these batches close; some hundreds at most."""
-    rows = [row for row in read_rows(table) if row["batch"] <= through]
+    return without_closed(row for row in read_rows(table) if row["batch"] <= through)
+
+
+def without_closed(ranges: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of the table that are ranges, without those that others of these rows close."""
+    rows = list(ranges)
     closed = max((row["batch"] for row in rows if row["measure"] == CLOSED), default=0)
     return [
         row

@@ -81,6 +81,15 @@ def open_store(target: StreamTables) -> tuple[ManifestStore, Progress]:
     return store, before
 
 
+def open_finished(target: StreamTables) -> tuple[ManifestStore, Progress]:
+    """Return the same as ``open_store`` once every batch that has a manifest is in the ledger."""
+    store, before = open_store(target)
+    if store.last_batch > before.batch:
+        drain(target, store, before)
+        before = target.progress()
+    return store, before
+
+
 def drain(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
     """Run every manifest that has no ledger row yet, in order; what fails again and again is set aside."""
     totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0), "schema_changes": 0}

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import known_from, read_corrections
-from lakehouse.home.doubtful import AMBIGUOUS, CLOSED, REPEAT, ROWS, ranges_in_doubt
+from lakehouse.home.doubtful import AMBIGUOUS, CLOSED, REPEAT, ROWS, without_closed
 from lakehouse.home.layout import Home
 from lakehouse.home.rollup_table import read_marker
 from lakehouse.home.table_commits import arrow_schema, commit, open_table, write_arrow
@@ -86,9 +86,10 @@ def join_ranges(layout: Home, stream: Stream) -> None:
     if log is None or len(log.files) < 2:
         return
     through = read_marker(layout.rollup(stream.name)).batch
-    rows = ranges_in_doubt(table, through)
-    known, newer = open_table(table), [row for row in read_rows(table) if row["batch"] > through]
-    ranges = pa.Table.from_pylist([*_fewer(rows, stream, MOST), *newer], arrow_schema(known))
+    known, rows = open_table(table), read_rows(table)
+    contained = without_closed(row for row in rows if row["batch"] <= through)
+    newer = [row for row in rows if row["batch"] > through]
+    ranges = pa.Table.from_pylist([*_fewer(contained, stream, MOST), *newer], arrow_schema(known))
     removed = [str(path.relative_to(table)) for path in log.files]
     commit(known, table, write_arrow(known, table, ranges), removed)
 

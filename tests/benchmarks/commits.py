@@ -1,4 +1,4 @@
-"""What an append to a Delta table costs: by Spark's own Delta writer, and as Tidemark commits.
+"""Costs of an append to a Delta table: by Spark's own Delta writer, and as Tidemark commits.
 
     python -m tests.benchmarks.commits [--quick] [--json]
 

@@ -1,4 +1,4 @@
-"""What ``make demo`` takes once everything is set up: seconds, processor seconds, and the memory of all its processes.
+"""Cost of ``make demo`` once everything is set up: seconds, processor seconds, and the memory of all its processes.
 
     python -m tests.benchmarks.start demo
 

@@ -1,4 +1,4 @@
-"""What files of raw rows and of nodes take: as Tidemark writes Parquet, and by Arrow's defaults.
+"""Size and seconds of files of raw rows and of nodes: as Tidemark writes Parquet, and by Arrow's defaults.
 
     python -m tests.benchmarks.commits encodings
 

@@ -1,4 +1,4 @@
-"""What does a fold of a rollup cost after a day of batches, by how many nodes the table holds?
+"""Cost of a fold of a rollup after a day of batches, by the number of nodes that the table holds.
 
     python -m tests.benchmarks.fold [--quick] [--json]
 

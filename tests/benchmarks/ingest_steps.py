@@ -1,4 +1,4 @@
-"""Where the time of an ingest batch goes, from files to every rollup level: seconds, jobs and bridge calls per step.
+"""Time of an ingest batch by step, from files to every rollup level: seconds, jobs and bridge calls per step.
 
     python -m tests.benchmarks.ingest_steps [--quick] [--json]
 

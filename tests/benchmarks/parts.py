@@ -13,9 +13,10 @@ import importlib
 import json
 import resource
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -55,6 +56,24 @@ def _asked(description: str | None, names: Sequence[str]) -> argparse.Namespace:
     if unknown := set(asked.parts) - set(names):
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     return asked
+
+
+@contextmanager
+def sampling(look: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Call a function again and again during the block, in a thread of its own."""
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(every_s):
+            look()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watcher.join()
 
 
 def cpu_s() -> float:

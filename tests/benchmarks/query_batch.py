@@ -1,4 +1,4 @@
-"""What a batch of a registered query costs, when few or many rows are held, and what ten queries cost.
+"""Costs of a batch of a registered query, with few or many rows held, and of ten queries.
 
     python -m tests.benchmarks.query_batch [--quick] [--json]
 

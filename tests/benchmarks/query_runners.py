@@ -1,4 +1,4 @@
-"""What a batch of a registered query costs on each runner: in Spark's tasks, warm, and in the process of the job.
+"""Costs of a batch of a registered query on each runner: in Spark's tasks, warm, and in the process of the job.
 
 The streams and queries of ``query_batch``: batches of 1,000 and 10,000 rows behind 20,000, medians of five after three
 that warm up; then one batch of two million rows of the join. Seconds of the clock, seconds of processors of the process

@@ -15,7 +15,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ import pyarrow.csv as pacsv
 from jobs import build_rollups, ingest
 from lakehouse.declare.settings import load_settings
 from lakehouse.spark.session import build_session, end_session
-from tests.benchmarks.parts import cpu_s
+from tests.benchmarks.parts import cpu_s, sampling
 from tests.benchmarks.small_batch import CONFIG, DEVICES, T0, readings_of
 
 if TYPE_CHECKING:
@@ -94,20 +93,10 @@ def _jobs(spark: SparkSession) -> set[int]:
 @contextmanager
 def watched() -> Iterator[list[float]]:
     """Yield what this process grows by, in megabytes, measured every few milliseconds."""
-    process, is_over = psutil.Process(), threading.Event()
+    process = psutil.Process()
     before, grown = process.memory_info().rss, [0.0]
-
-    def watch() -> None:
-        while not is_over.wait(0.01):
-            grown.append((process.memory_info().rss - before) / 2**20)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
+    with sampling(lambda: grown.append((process.memory_info().rss - before) / 2**20), 0.01):
         yield grown
-    finally:
-        is_over.set()
-        watcher.join()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ import psutil
 from lakehouse.spark.session import build_session, end_session
 from tests.benchmarks.engine.rounds import STEPS
 from tests.benchmarks.page import table, write
+from tests.benchmarks.parts import sampling
 from tests.benchmarks.query_batch import QUERIES, Home
 
 SIZES, QUICK_SIZES = (1_000_000, 4_000_000), (20_000,)
@@ -63,29 +63,21 @@ def _measured(folder: Path, rows: int) -> dict[str, int]:
 @contextmanager
 def watched_tasks() -> Iterator[dict[int, int]]:
     """Yield the kilobytes that each Python of a task has held at most during the block, by process."""
-    peaks, is_over = dict[int, int](), threading.Event()
+    peaks = dict[int, int]()
 
-    def watch() -> None:
-        while not is_over.wait(0.05):
-            for child in psutil.Process().children(recursive=True):
-                with suppress(psutil.Error, OSError, StopIteration):
-                    if WORKER not in child.cmdline():
-                        continue
-                    if child.pid not in peaks:
-                        # From here on its peak is that of this block.
-                        Path(f"/proc/{child.pid}/clear_refs").write_text("5")
-                    lines = Path(f"/proc/{child.pid}/status").read_text().splitlines()
-                    peaks[child.pid] = next(
-                        int(line.split()[1]) for line in lines if line.startswith("VmHWM")
-                    )
+    def look() -> None:
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error, OSError, StopIteration):
+                if WORKER not in child.cmdline():
+                    continue
+                if child.pid not in peaks:
+                    # From here on its peak is that of this block.
+                    Path(f"/proc/{child.pid}/clear_refs").write_text("5")
+                lines = Path(f"/proc/{child.pid}/status").read_text().splitlines()
+                peaks[child.pid] = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
+    with sampling(look, 0.05):
         yield peaks
-    finally:
-        is_over.set()
-        watcher.join()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the Spark job of a join takes beside its kernel alone, on the same rows, and where its seconds go.
+"""Overhead of a join's Spark job beside its kernel alone, on the same rows, and its seconds by step.
 
 2,000 keys, 1,000 rows a second over both sides, three rows of ten late by 0.2 s on average, w = 1 s: a row has half a
 partner on average. Both take a thousand rows first, then the rest, which is timed: the kernel as arrays in one process,

@@ -1,4 +1,4 @@
-"""What the order gives and what the turns give, what switching costs, and where no policy can be lowest in both.
+"""Gains of the order and of the turns, the cost of switching, and loads where no policy can be lowest in both.
 
 *FIFO, our order* and *Chain, our order* take the order from DeadlineRounds and the turns from the baseline. They are
 bounds: if switching takes no time, no policy has a result out earlier than FIFO does in the same order (results leave
