@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from lakehouse.declare.settings import Settings
-from lakehouse.home.lease import lease
-from lakehouse.home.ownership import kept_secret
+from lakehouse.config.settings import Settings
+from lakehouse.storage.control.lease import lease
+from lakehouse.storage.ownership import kept_secret
 
 DAGS = Path(__file__).resolve().parent.parent / "dags"
 # Making the metadata takes some 15 s on an idle machine.

@@ -11,15 +11,16 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.declare.problems import Permanent
-from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeats import lease_timeout_s
-from lakehouse.streams.batch_records import StreamTables
-from lakehouse.streams.drain import drain, open_finished, open_store, writing
-from lakehouse.streams.quarantine import waiting_records
-from lakehouse.streams.sources.kafka import Broker
-from lakehouse.streams.sources.manifest import OffsetRange
-from lakehouse.streams.topics import Topics
+from lakehouse.config.problems import Permanent
+from lakehouse.config.settings import Settings
+from lakehouse.corrections.corrections import writing
+from lakehouse.ingest.batch_records import StreamTables
+from lakehouse.ingest.drain import drain, open_finished, open_store
+from lakehouse.ingest.quarantine import waiting_records
+from lakehouse.ingest.sources.kafka import Broker
+from lakehouse.ingest.sources.manifest import OffsetRange
+from lakehouse.ingest.topics import Topics
+from lakehouse.storage.heartbeats import lease_timeout_s
 
 Lost = tuple[OffsetRange, ...]
 

@@ -13,14 +13,15 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.declare.problems import Permanent
-from lakehouse.declare.settings import Settings
-from lakehouse.declare.stream import instant_us
-from lakehouse.home.corrections import read_corrections
-from lakehouse.home.heartbeats import lease_timeout_s
+from lakehouse.config.problems import Permanent
+from lakehouse.config.settings import Settings
+from lakehouse.config.stream import instant_us
+from lakehouse.corrections import corrections
+from lakehouse.corrections.rebuild import plan_all
+from lakehouse.rollup import rollup
 from lakehouse.spark import tables
-from lakehouse.streams import corrections, rollup
-from lakehouse.streams.rebuild import plan_all
+from lakehouse.storage.corrections import read_corrections
+from lakehouse.storage.heartbeats import lease_timeout_s
 
 
 class NothingIngested(Permanent, RuntimeError):

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,10 +43,10 @@ def run(settings: Settings, spark: SparkSession, stream: str, full: bool = False
 
 
 def _checked(settings: Settings, spark: SparkSession, stream: str, full: bool) -> dict[str, Any]:
+    from lakehouse.checks.checks import measure, open_tables
     from lakehouse.engine import engine_of
-    from lakehouse.home.checked import Checked, read_checked, write_checked
-    from lakehouse.streams.checks import measure, open_tables
-    from lakehouse.streams.rejected import rejected_examples
+    from lakehouse.ingest.rejected import rejected_examples
+    from lakehouse.storage.checked import Checked, read_checked, write_checked
     from quality.verdicts import record_verdicts
 
     layout, declared, day = settings.layout, settings.stream(stream), f"{datetime.now(UTC):%Y-%m-%d}"

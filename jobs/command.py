@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jobs.outcome import ALL_STREAMS, job_of, recorded
-from lakehouse.declare.problems import ConfigError, NotDeclared
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.outcomes import error_text
-from lakehouse.home.ownership import keep_private
+from lakehouse.config.problems import ConfigError, NotDeclared
+from lakehouse.config.settings import Settings, load_settings
+from lakehouse.storage.control.outcomes import error_text
+from lakehouse.storage.ownership import keep_private
 
 Kind = Literal["stream", "query"]
 _KNOWN = {"stream": "declared streams", "query": "registered queries"}

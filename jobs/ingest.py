@@ -15,19 +15,20 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.declare.landing import located
-from lakehouse.declare.settings import Settings
+from lakehouse.config.landing import located
+from lakehouse.config.settings import Settings
+from lakehouse.corrections.corrections import writing
+from lakehouse.corrections.retract import is_retracted
 from lakehouse.engine import engine_of
-from lakehouse.streams.batch_records import Progress, StreamTables
-from lakehouse.streams.drain import drain, open_store, writing
-from lakehouse.streams.quarantine import unread_in
-from lakehouse.streams.retract import is_retracted
-from lakehouse.streams.sources.kafka import Broker
-from lakehouse.streams.sources.manifest import Repeat
-from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.no_match import no_match
-from lakehouse.streams.sources.unlisted import unlisted
-from lakehouse.streams.topics import Topics
+from lakehouse.ingest.batch_records import Progress, StreamTables
+from lakehouse.ingest.drain import drain, open_store
+from lakehouse.ingest.quarantine import unread_in
+from lakehouse.ingest.sources.kafka import Broker
+from lakehouse.ingest.sources.manifest import Repeat
+from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.ingest.sources.no_match import no_match
+from lakehouse.ingest.sources.unlisted import unlisted
+from lakehouse.ingest.topics import Topics
 
 log = logging.getLogger(__name__)
 # Of what stands still, so many sentences are kept with the figures of a run.

@@ -16,17 +16,19 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
+from lakehouse.corrections import corrections, retention
 from lakehouse.engine import engine_of
-from lakehouse.home import table_maintenance
-from lakehouse.home.atomic_files import discard_drafts
-from lakehouse.home.heartbeats import lease_timeout_s
-from lakehouse.home.ledger import read_extent
+from lakehouse.ingest.identities import unchecked
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import is_behind
+from lakehouse.rollup import rollup
 from lakehouse.spark import tables
-from lakehouse.streams import corrections, retention, rollup, unchecked
-from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.storage.atomic_files import discard_drafts
+from lakehouse.storage.heartbeats import lease_timeout_s
+from lakehouse.storage.ledger import read_extent
+from lakehouse.storage.tables import table_maintenance
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.declare.settings import Settings
-from lakehouse.home import table_maintenance
-from lakehouse.home.heartbeats import lease_timeout_s
-from lakehouse.home.lease import files_of
+from lakehouse.config.settings import Settings
 from lakehouse.spark import tables
+from lakehouse.storage.control.lease import files_of
+from lakehouse.storage.heartbeats import lease_timeout_s
+from lakehouse.storage.tables import table_maintenance
 
 
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lakehouse.declare.settings import Settings
-from lakehouse.home.integrity import naming_damage
-from lakehouse.home.outcomes import error_text, record
+from lakehouse.config.settings import Settings
 from lakehouse.service.ending import leave_if_heard
 from lakehouse.service.lineage import JobRun
+from lakehouse.storage.control.outcomes import error_text, record
+from lakehouse.storage.tables.integrity import naming_damage
 
 log = logging.getLogger(__name__)
 ALL_STREAMS = "all"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jobs.snapshots import snapshot_of
-from lakehouse.declare.settings import Settings
-from lakehouse.home.damaged import DamagedFile
-from lakehouse.home.integrity import damage_in
-from lakehouse.home.lease import LeaseHeld
-from lakehouse.home.outcomes import last_outcome
+from lakehouse.config.settings import Settings
+from lakehouse.storage.control.lease import LeaseHeld
+from lakehouse.storage.control.outcomes import last_outcome
+from lakehouse.storage.damaged import DamagedFile
+from lakehouse.storage.tables.integrity import damage_in
 
 if TYPE_CHECKING:
     from lakehouse.serving.file.snapshot import StreamSnapshot
@@ -26,8 +26,8 @@ def snapshots_to_publish(
     ``faults``, or, without ``unchecked``, that holds batches which no check has passed. The fault of one stream is no
     other's.
     """
+    from lakehouse.rollup.rollup import HistoryErased, RollupOutdated
     from lakehouse.serving.file.withheld import Withheld
-    from lakehouse.streams.rollup import HistoryErased, RollupOutdated
 
     snapshots, withheld = [], []
     for stream in settings.streams.values():

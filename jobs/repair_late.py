@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
 from jobs.run_queries import run_of
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.repair import NOTHING, drain_repairs
 from lakehouse.spark import tables

@@ -12,11 +12,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeats import lease_timeout_s
-from lakehouse.streams.batch_records import StreamTables
-from lakehouse.streams.drain import drain, open_finished, writing
-from lakehouse.streams.sources.manifest import SET_ASIDE
+from lakehouse.config.settings import Settings
+from lakehouse.corrections.corrections import writing
+from lakehouse.ingest.batch_records import StreamTables
+from lakehouse.ingest.drain import drain, open_finished
+from lakehouse.ingest.sources.manifest import SET_ASIDE
+from lakehouse.storage.heartbeats import lease_timeout_s
 
 
 def run(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[str] = ()) -> dict[str, Any]:

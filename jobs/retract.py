@@ -10,11 +10,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeats import lease_timeout_s
+from lakehouse.config.settings import Settings
+from lakehouse.corrections import corrections
+from lakehouse.corrections.retract import RetractRefused, Wrong, retract
 from lakehouse.spark import tables
-from lakehouse.streams import corrections
-from lakehouse.streams.retract import RetractRefused, Wrong, retract
+from lakehouse.storage.heartbeats import lease_timeout_s
 
 
 def run(

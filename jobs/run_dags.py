@@ -20,9 +20,9 @@ from unittest.mock import patch
 
 from jobs.outcome import ALL_STREAMS, Outcome, counts_of, reporting
 from jobs.scheduled import ALL_QUERIES, configured_as
-from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeats import served_by
+from lakehouse.config.settings import Settings
 from lakehouse.service.ending import interrupting_jobs
+from lakehouse.storage.heartbeats import served_by
 
 ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "maintain")
 # Only a schedule runs these: they watch other processes.

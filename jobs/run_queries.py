@@ -14,9 +14,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.engine import engine_of
-from lakehouse.home.query_meaning import read_definition
 from lakehouse.queries.kind import Query, definition_of, kind_of
 from lakehouse.queries.runtime.batch_manifest import Wanted
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
@@ -25,6 +24,7 @@ from lakehouse.queries.runtime.scan.readers import scan_group
 from lakehouse.queries.runtime.scan.rounds import Rounds
 from lakehouse.spark import tables
 from lakehouse.spark.session import cores_of
+from lakehouse.storage.query_meaning import read_definition
 
 # How long a query waits for others that share its scans and are run, repaired or maintained now.
 TIMEOUT_S = 600

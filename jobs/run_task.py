@@ -18,8 +18,8 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from jobs.run_dags import ORDER, WATCHING
-from lakehouse.home.outcomes import error_text
 from lakehouse.service.ending import listen
+from lakehouse.storage.control.outcomes import error_text
 
 
 def function_of(dag: str, task: str) -> Callable[..., Any]:

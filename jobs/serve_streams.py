@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from lakehouse.declare.settings import Settings
-from lakehouse.home.attempts import forgive_attempt
-from lakehouse.home.heartbeats import SERVICE, Heartbeat, iso, served_by, write_heartbeat
-from lakehouse.home.lease import LeaseHeld, lease
-from lakehouse.home.seal import require_leases
+from lakehouse.config.settings import Settings
 from lakehouse.service.notify import notify
 from lakehouse.service.stopping import Stop, until_signalled
 from lakehouse.service.workers import STOPS_WITHIN_S, Service
+from lakehouse.storage.attempts import forgive_attempt
+from lakehouse.storage.control.lease import LeaseHeld, lease
+from lakehouse.storage.control.seal import require_leases
+from lakehouse.storage.heartbeats import SERVICE, Heartbeat, iso, served_by, write_heartbeat
 
 log = logging.getLogger(__name__)
 EVERY_S, PUBLISH_S = 2.0, 2.0

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, maintain_queries, merge_raw, publish, run_queries
 from jobs.outcome import ALL_STREAMS, job_of, recorded
-from lakehouse.declare.settings import Settings
-from lakehouse.home.lease import LeaseHeld
-from lakehouse.home.newest_commits import NO_TABLE, Commits
-from lakehouse.home.outcomes import has_run_since
-from lakehouse.home.rollup_table import read_marker
+from lakehouse.config.settings import Settings
+from lakehouse.ingest.sources.probe import arrived_us, probe_of
 from lakehouse.service.freshness import Freshness
 from lakehouse.service.tasks import Task
 from lakehouse.service.workers import Worker
-from lakehouse.streams.sources.probe import arrived_us, probe_of
+from lakehouse.storage.control.lease import LeaseHeld
+from lakehouse.storage.control.outcomes import has_run_since
+from lakehouse.storage.tables.newest_commits import NO_TABLE, Commits
+from lakehouse.storage.tables.rollup_table import read_marker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

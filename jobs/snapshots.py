@@ -7,27 +7,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.declare.settings import Settings
-from lakehouse.declare.stream import Stream
-from lakehouse.home.corrections import published_facts, read_corrections
-from lakehouse.home.doubtful import AMBIGUOUS, REPEAT
-from lakehouse.home.ledger import read_extent
-from lakehouse.home.query_meaning import is_of
-from lakehouse.home.rollup_table import read_level_counts, read_marker
-from lakehouse.home.table_log import newest_version
+from lakehouse.config.settings import Settings
+from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of, totals_of
 from lakehouse.serving.file.unchecked import ranges_through
+from lakehouse.storage.corrections import published_facts, read_corrections
+from lakehouse.storage.doubtful import AMBIGUOUS, REPEAT
+from lakehouse.storage.ledger import read_extent
+from lakehouse.storage.query_meaning import is_of
+from lakehouse.storage.tables.rollup_table import read_level_counts, read_marker
+from lakehouse.storage.tables.table_log import newest_version
 
 if TYPE_CHECKING:
-    from lakehouse.home.layout import Home
     from lakehouse.queries.runtime.batch_metrics import Facts
     from lakehouse.serving.file.query_snapshot import QuerySnapshot
+    from lakehouse.storage.layout import Home
 
 
 def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
     """Return what a publisher knows of a stream, without its nodes."""
-    from lakehouse.streams import quarantine, rollup
+    from lakehouse.ingest import quarantine
+    from lakehouse.rollup import rollup
 
     layout = settings.layout
     contained = read_marker(layout.rollup(stream.name))
@@ -103,7 +104,7 @@ def _write_nodes(layout: Home, stream: Stream, horizons: Sequence[int], folder: 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from lakehouse.streams import rollup
+    from lakehouse.rollup import rollup
 
     totals = []
     for number, nodes in enumerate(rollup.folded_nodes(layout, stream, horizons)):
@@ -119,9 +120,9 @@ def _write_ledger(ledger: Path, batch: int, folder: Path) -> None:
     """Write the rows of the ledger up to a batch; columns that it lacks are null."""
     import pyarrow.parquet as pq
 
-    from lakehouse.home.table_commits import fitted
-    from lakehouse.home.table_log import read_parts
     from lakehouse.spark.tables import declared_columns
+    from lakehouse.storage.tables.table_commits import fitted
+    from lakehouse.storage.tables.table_log import read_parts
 
     columns = declared_columns("ledger")
     with pq.ParquetWriter(folder / "ledger.parquet", columns) as writer:

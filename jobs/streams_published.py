@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.passed_streams import readers_of, snapshots_to_publish
 from jobs.snapshots import queries_to_publish, with_nodes
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.queries.registered import as_published
 
 if TYPE_CHECKING:
-    from lakehouse.home.layout import Home
     from lakehouse.serving.file.gate import TotalsDiffer
     from lakehouse.serving.file.publish import Published
     from lakehouse.serving.file.query_snapshot import QuerySnapshot
     from lakehouse.serving.file.snapshot import StreamSnapshot
     from lakehouse.serving.file.withheld import Withheld
+    from lakehouse.storage.layout import Home
 
 log = logging.getLogger(__name__)
 

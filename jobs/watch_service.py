@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobs.command import arguments_of
-from lakehouse.declare.config_paths import home_folder
-from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeats import OLD_S, service_heartbeat
-from lakehouse.home.layout import Home
+from lakehouse.config.config_paths import home_folder
+from lakehouse.config.settings import Settings
+from lakehouse.storage.heartbeats import OLD_S, service_heartbeat
+from lakehouse.storage.layout import Home
 
 
 class ServiceStalled(RuntimeError):

@@ -18,16 +18,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.declare.config_paths import config_file, home_folder
-from lakehouse.declare.problems import ConfigError
-from lakehouse.home.integrity import damage_in, tables_of
-from lakehouse.home.layout import Home
-from lakehouse.home.ownership import is_private
-from lakehouse.home.tables_place import is_on_store
+from lakehouse.config.config_paths import config_file, home_folder
+from lakehouse.config.problems import ConfigError
 from lakehouse.home_checks import NAMED, Finding, State, examine_home
+from lakehouse.storage.layout import Home
+from lakehouse.storage.ownership import is_private
+from lakehouse.storage.tables.integrity import damage_in, tables_of
+from lakehouse.storage.tables.tables_place import is_on_store
 
 if TYPE_CHECKING:
-    from lakehouse.declare.settings import Settings
+    from lakehouse.config.settings import Settings
 
 PYTHONS = ((3, 11), (3, 14))
 JAVAS = (17, 21)
@@ -157,8 +157,8 @@ def _config(config: Path | None, home: Path | None) -> Finding:
         return Finding(
             "configuration", "warning", f"no {path}", "run `tidemark init`, or name it with --config"
         )
-    from lakehouse.declare.settings import load_settings
-    from lakehouse.home.control.schema import OtherVersion
+    from lakehouse.config.settings import load_settings
+    from lakehouse.storage.control.schema import OtherVersion
 
     try:
         settings = load_settings(config, home)
@@ -170,12 +170,12 @@ def _config(config: Path | None, home: Path | None) -> Finding:
 
 def _control(settings: Settings) -> Iterator[Finding]:
     """Say where the control store is, and whether it answers; nothing where a home has none yet."""
-    from lakehouse.home.control.database import ControlUnreachable
-    from lakehouse.home.control.local import LocalStore
-    from lakehouse.home.control.schema import OtherVersion
-    from lakehouse.home.control.session import examined
-    from lakehouse.home.control.store import FILE
-    from lakehouse.home.damaged import DamagedFile
+    from lakehouse.storage.control.database import ControlUnreachable
+    from lakehouse.storage.control.local import LocalStore
+    from lakehouse.storage.control.schema import OtherVersion
+    from lakehouse.storage.control.session import examined
+    from lakehouse.storage.control.store import FILE
+    from lakehouse.storage.damaged import DamagedFile
 
     store = LocalStore(settings.home / FILE)
     fix = "start that database, or mend its URL in TIDEMARK_CONTROL" if settings.control else "as it says"
@@ -190,13 +190,13 @@ def _control(settings: Settings) -> Iterator[Finding]:
 
 def _stores(settings: Settings) -> Iterator[Finding]:
     """Say of each stream that lands on an object store whether this answers."""
-    from lakehouse.declare.store_address import is_remote
+    from lakehouse.config.store_address import is_remote
 
     remote = {name: each.source for name, each in settings.streams.items() if is_remote(each.source.path)}
     if not remote:
         return
-    from lakehouse.home.store_client import StoreUnavailable
-    from lakehouse.streams.sources.files import matching
+    from lakehouse.ingest.sources.files import matching
+    from lakehouse.storage.stores.store_client import StoreUnavailable
 
     for name, source in remote.items():
         try:
@@ -216,10 +216,10 @@ def _store_of_tables(settings: Settings) -> Iterator[Finding]:
     place = settings.layout.tables
     if not is_on_store(place):
         return
-    from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
-    from lakehouse.home.store_path import StorePath
-    from lakehouse.home.store_race import ROUNDS, WRITERS, winners
     from lakehouse.spark.jars import missing_jars, reaches
+    from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
+    from lakehouse.storage.stores.store_path import StorePath
+    from lakehouse.storage.stores.store_race import ROUNDS, WRITERS, winners
 
     place = StorePath(place)
     if missing := missing_jars(store=place.scheme):
@@ -305,8 +305,8 @@ def _home(config: Path | None, home: Path | None, settings: Settings | None) -> 
 
 def _settings(config: Path | None, home: Path | None) -> Settings | None:
     """Return the settings, None where they cannot be read."""
-    from lakehouse.declare.settings import load_settings
-    from lakehouse.home.control.schema import OtherVersion
+    from lakehouse.config.settings import load_settings
+    from lakehouse.storage.control.schema import OtherVersion
 
     try:
         return load_settings(config, home)

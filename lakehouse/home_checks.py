@@ -13,14 +13,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakehouse.declare.durations import format_duration
-from lakehouse.home.damaged import DamagedFile
-from lakehouse.home.layout import Home
-from lakehouse.home.ledger import read_extent
-from lakehouse.home.set_aside import read_set_aside
+from lakehouse.config.durations import format_duration
+from lakehouse.storage.damaged import DamagedFile
+from lakehouse.storage.layout import Home
+from lakehouse.storage.ledger import read_extent
+from lakehouse.storage.set_aside import read_set_aside
 
 if TYPE_CHECKING:
-    from lakehouse.declare.settings import Settings
+    from lakehouse.config.settings import Settings
 
 State = Literal["ok", "warning", "wrong"]
 # Of files and messages that a check found, so many are named.
@@ -136,9 +136,9 @@ def quarantined_shares(home: HomeState) -> Iterator[Finding]:
 
 def missing_files(home: HomeState) -> Iterator[Finding]:
     """Landed files that a batch has to read and that are gone."""
-    from lakehouse.declare.landing import located
-    from lakehouse.declare.store_address import is_remote
-    from lakehouse.streams.sources.manifest_store import ManifestStore
+    from lakehouse.config.landing import located
+    from lakehouse.config.store_address import is_remote
+    from lakehouse.ingest.sources.manifest_store import ManifestStore
 
     declared = home.settings.streams if home.settings else {}
     for stream in (each["stream"] for each in home.status["streams"]):
@@ -206,7 +206,7 @@ def faulty_queries(home: HomeState) -> Iterator[Finding]:
 
 def unread_files(home: HomeState) -> Iterator[Finding]:
     """Files that the last ingest passed over, as their content changed after they were read."""
-    from lakehouse.streams.sources.unlisted import CANNOT
+    from lakehouse.ingest.sources.unlisted import CANNOT
 
     said = home.status["standing"]
     for stream in dict.fromkeys(each["stream"] for each in said):
@@ -220,10 +220,10 @@ def unread_files(home: HomeState) -> Iterator[Finding]:
 
 def empty_landings(home: HomeState) -> Iterator[Finding]:
     """Streams with folders that cannot be listed, or that have read nothing and whose path no file matches now."""
-    from lakehouse.home.store_client import StoreUnavailable
-    from lakehouse.streams.sources.files import matching
-    from lakehouse.streams.sources.no_match import no_match
-    from lakehouse.streams.sources.unlisted import unlisted
+    from lakehouse.ingest.sources.files import matching
+    from lakehouse.ingest.sources.no_match import no_match
+    from lakehouse.ingest.sources.unlisted import unlisted
+    from lakehouse.storage.stores.store_client import StoreUnavailable
 
     for name, stream in (home.settings.streams if home.settings else {}).items():
         if stream.source.kind == "kafka":
@@ -244,7 +244,7 @@ def empty_landings(home: HomeState) -> Iterator[Finding]:
 
 def unread_topics(home: HomeState) -> Iterator[Finding]:
     """Streams whose broker does not answer now, or lacks a topic of theirs."""
-    from lakehouse.streams.sources.kafka import why_unread
+    from lakehouse.ingest.sources.kafka import why_unread
 
     for name, stream in (home.settings.streams if home.settings else {}).items():
         if stream.source.kind == "kafka" and (found := why_unread(stream.source)):

@@ -7,7 +7,7 @@
     verdicts.py         judges frames, records the verdicts, and stops if a rule fails
     gate.py             GateFailed, the error of a failed check
 
-Frames hold small rows of deviations, 0 if all is well. ``checks.py`` in ``lakehouse/streams`` and in
+Frames hold small rows of deviations, 0 if all is well. ``checks.py`` in ``lakehouse/ingest`` and in
 ``lakehouse/queries`` makes them from tables. Their metrics are counts and differences, never a key or a reading, so
 that a report holds no personal data.
 """

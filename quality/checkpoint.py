@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.declare.settings import QualitySettings, Settings
-from lakehouse.home.layout import Home
-from lakehouse.home.lease import lease
+from lakehouse.config.settings import QualitySettings, Settings
+from lakehouse.storage.control.lease import lease
+from lakehouse.storage.layout import Home
 from quality.gate import Verdict
 from quality.rules import Rule, load_rules
 from quality.shared_reports import shared_reports

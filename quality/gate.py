@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakehouse.declare.problems import Permanent
+from lakehouse.config.problems import Permanent
 
 
 @dataclass(frozen=True)

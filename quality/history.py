@@ -12,13 +12,13 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lakehouse.home.heartbeats import TIMEOUT_S
-from lakehouse.home.lease import lease
-from lakehouse.home.table_commits import append as append_rows
-from lakehouse.home.table_commits import as_json, create_table
-from lakehouse.home.table_files import dataset
-from lakehouse.home.table_log import read_log
 from lakehouse.spark.ddl import schema_of
+from lakehouse.storage.control.lease import lease
+from lakehouse.storage.heartbeats import TIMEOUT_S
+from lakehouse.storage.tables.table_commits import append as append_rows
+from lakehouse.storage.tables.table_commits import as_json, create_table
+from lakehouse.storage.tables.table_files import dataset
+from lakehouse.storage.tables.table_log import read_log
 from quality.gate import Verdict
 
 SCHEMA = """

@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lakehouse.home.atomic_files import write_text
-from lakehouse.home.layout import Home
-from lakehouse.home.store_path import StorePath
-from lakehouse.home.tables_place import is_on_store
+from lakehouse.storage.atomic_files import write_text
+from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import StorePath
+from lakehouse.storage.tables.tables_place import is_on_store
 
 _COPIED = ("gx/expectations/", "gx/uncommitted/validations/", "site/expectations/", "site/validations/")
 _INDEX = "site/index.html"

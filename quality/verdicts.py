@@ -9,10 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakehouse.declare.settings import Settings
-from lakehouse.home.checked import Passed
-from lakehouse.home.damaged import DamagedFile
-from lakehouse.home.newest_commits import Commits
+from lakehouse.config.settings import Settings
+from lakehouse.storage.checked import Passed
+from lakehouse.storage.damaged import DamagedFile
+from lakehouse.storage.tables.newest_commits import Commits
 from quality.checkpoint import judge, report_page
 from quality.gate import GateFailed
 from quality.history import append

@@ -16,7 +16,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings as examples
 from xdist.scheduler import LoadScopeScheduling
 
-from lakehouse.declare.settings import Settings, SparkSettings, load_settings
+from lakehouse.config.settings import Settings, SparkSettings, load_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -41,7 +41,7 @@ NOT_RUN = {
     "serve": "runs until it is ended; tests/end_to_end/test_serve.py runs it",
     "web": "runs until it is ended; tests/web asks it",
     "airflow": "runs until it is ended; tests/infra/test_airflow_standalone.py runs it",
-    "bridge": "runs until it is ended, with a broker; tests/landing runs it",
+    "bridge": "runs until it is ended, with a broker; tests/collect runs it",
     "doctor": "is about a database or an object store; tests/test_doctor.py runs it",
     "spark --connect": "runs until it is ended; tests/cli/commands/test_spark.py runs it",
     "spark report.py": "the reader has the file; tests/cli/commands/test_spark.py runs one",

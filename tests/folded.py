@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakehouse.declare.settings import Settings
-from lakehouse.home.rollup_table import read_marker, read_rollup_schema
-from lakehouse.streams.nodes import folder_of
-from lakehouse.streams.rollup import folded_nodes
+from lakehouse.config.settings import Settings
+from lakehouse.rollup.nodes import folder_of
+from lakehouse.rollup.rollup import folded_nodes
+from lakehouse.storage.tables.rollup_table import read_marker, read_rollup_schema
 
 
 def folded(settings: Settings, name: str) -> pa.Table:

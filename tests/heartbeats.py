@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lakehouse.home.heartbeats import SERVICE, Heartbeat, write_heartbeat
-from lakehouse.home.layout import Home
+from lakehouse.storage.heartbeats import SERVICE, Heartbeat, write_heartbeat
+from lakehouse.storage.layout import Home
 
 
 def served(layout: Home, state: str = "running", pid: int = 1, age_s: float = 0.0, **figures: Any) -> None:

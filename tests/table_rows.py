@@ -1,7 +1,7 @@
 """Rows of a Delta table as DuckDB's extension reads them, which is neither Spark nor the project's own reader.
 
 For tests of what a table holds: to list the files of a table of three rows, Spark runs a job. What Spark itself reads
-of the tables is held by ``tests/home/test_table_commits.py``.
+of the tables is held by ``tests/storage/tables/test_table_commits.py``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Landed lines of JSON put into raw, quarantine and ledger as the ingest job puts them, without its Spark jobs.
 
 For tests of what reads these tables: an ingest of a handful of rows takes seconds, this takes milliseconds. That both
-write the same is held by ``tests/streams/test_taking_in.py``.
+write the same is held by ``tests/ingest/test_taking_in.py``.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ import pyarrow.parquet as pq
 
 from lakehouse.algorithms.ingest.confirmed import Reach
 from lakehouse.algorithms.ingest.lateness import Lateness, measure_arrived, measure_files
-from lakehouse.declare.columns import Column
-from lakehouse.declare.landing import located
-from lakehouse.declare.settings import Settings
-from lakehouse.declare.stream import Stream
-from lakehouse.home.table_log import newest_version, read_rows
+from lakehouse.config.columns import Column
+from lakehouse.config.landing import located
+from lakehouse.config.settings import Settings
+from lakehouse.config.stream import Stream
+from lakehouse.storage.tables.table_log import newest_version, read_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.streams.batch_records import BatchRecords
+    from lakehouse.ingest.batch_records import BatchRecords
 
 US = {"s": 1_000_000, "ms": 1000, "us": 1}
 Row = dict[str, Any]
@@ -41,8 +41,8 @@ Row = dict[str, Any]
 
 def take_in(settings: Settings, spark: SparkSession, name: str) -> None:
     """Put all that has landed for a stream of JSON lines into its tables, like ``jobs.ingest.run``."""
-    from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
-    from lakehouse.streams.drain import open_store
+    from lakehouse.ingest.batch_records import BatchRecords, Progress, StreamTables
+    from lakehouse.ingest.drain import open_store
 
     stream, layout = settings.streams[name], settings.layout
     target = StreamTables(spark, layout, stream)
@@ -118,9 +118,9 @@ def _schemas(spark: SparkSession, key: str, stream: Stream) -> dict[str, tuple[P
     """Return the empty tables of a stream and their columns, made by Spark once for all streams of the same columns."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    from lakehouse.home.layout import Home
+    from lakehouse.ingest.batch_records import StreamTables
     from lakehouse.spark import tables
-    from lakehouse.streams.batch_records import StreamTables
+    from lakehouse.storage.layout import Home
 
     if key not in _made:
         layout = Home(Path(_kept().name) / str(len(_made)))
@@ -176,8 +176,8 @@ def _value(said: Any, column: Column) -> Any:
 
 def _judged(records: BatchRecords, raw: Path) -> dict[str, list[Row]]:
     """Return what a batch adds to each table; a row that repeats an accepted one is none, or goes to quarantine."""
-    from lakehouse.streams.batch_stats import BatchStats
-    from lakehouse.streams.ingest import _ledger_row
+    from lakehouse.ingest.batch_stats import BatchStats
+    from lakehouse.ingest.ingest import _ledger_row
 
     stream, lines = records.stream, list(_lines(records))
     verdicts = _verdicts(stream, lines, read_rows(raw) if stream.identity else [])

@@ -27,21 +27,25 @@ PURE_QUERIES = re.compile(
 )
 # Files of queries that speak to people: they may use what the command line prints and draws with.
 SPOKEN_QUERIES = re.compile(r"lakehouse/queries/\w+/text\.py")
-DECLARED = {"lakehouse/algorithms", "lakehouse/declare"}
-ON_DISK = DECLARED | {"lakehouse/home"}
+DECLARED = {"lakehouse/algorithms", "lakehouse/config"}
+ON_DISK = DECLARED | {"lakehouse/storage"}
+RUN_BY_ENGINE = ON_DISK | {"lakehouse/spark", "lakehouse/engine", "sql"}
 # What each layer may import of the project, besides itself.
 MAY_IMPORT = {
     "lakehouse/algorithms": set(),
-    "lakehouse/declare": {"lakehouse/algorithms"},
+    "lakehouse/config": {"lakehouse/algorithms"},
     "pure queries": DECLARED,
     "settings": {*ON_DISK, "pure queries"},
-    "lakehouse/home": DECLARED,
+    "lakehouse/storage": DECLARED,
     "lakehouse/simulator": ON_DISK,
-    "lakehouse/landing": {"lakehouse/declare", "lakehouse/home"},
-    "lakehouse/service": {"lakehouse/declare", "lakehouse/home", "settings"},
+    "lakehouse/collect": {"lakehouse/config", "lakehouse/storage"},
+    "lakehouse/service": {"lakehouse/config", "lakehouse/storage", "settings"},
     "lakehouse/spark": {*ON_DISK, "settings", "sql"},
     "lakehouse/engine": {*ON_DISK, "settings", "lakehouse/spark"},
-    "lakehouse/streams": {*ON_DISK, "lakehouse/spark", "lakehouse/engine", "sql"},
+    "lakehouse/ingest": RUN_BY_ENGINE,
+    "lakehouse/rollup": {*RUN_BY_ENGINE, "lakehouse/ingest"},
+    "lakehouse/corrections": {*RUN_BY_ENGINE, "lakehouse/ingest", "lakehouse/rollup"},
+    "lakehouse/checks": {*RUN_BY_ENGINE, "lakehouse/ingest"},
     "lakehouse/serving": {*ON_DISK, "sql"},
     "lakehouse/web": {*ON_DISK, "lakehouse/serving"},
     "lakehouse/queries": {
@@ -53,8 +57,9 @@ MAY_IMPORT = {
     "jobs": {
         *(
             f"lakehouse/{layer}"
-            for layer in ("algorithms", "declare", "home", "spark", "engine", "streams", "serving", "queries")
+            for layer in ("algorithms", "config", "storage", "spark", "engine", "serving", "queries")
         ),
+        *(f"lakehouse/{layer}" for layer in ("ingest", "rollup", "corrections", "checks")),
         *("lakehouse/service", "settings", "pure queries", "quality", "infra"),
     },
     "dags": {"jobs"},
@@ -65,18 +70,18 @@ FREE = ("lakehouse/cli", "lakehouse/doctor.py", "lakehouse/home_checks.py", "lak
 ONLY_IN = {
     "pyspark": ("lakehouse/spark", "lakehouse/engine", "jobs"),
     "delta": ("lakehouse/spark",),
-    "deltalake": ("lakehouse/home", "lakehouse/spark"),
-    "sqlalchemy": ("lakehouse/home/control",),
-    "botocore": ("lakehouse/home/store_client.py",),
-    "obstore": ("lakehouse/home/store_clouds.py",),
-    "psycopg": ("lakehouse/home/control",),
+    "deltalake": ("lakehouse/storage", "lakehouse/spark"),
+    "sqlalchemy": ("lakehouse/storage/control",),
+    "botocore": ("lakehouse/storage/stores/store_client.py",),
+    "obstore": ("lakehouse/storage/stores/store_clouds.py",),
+    "psycopg": ("lakehouse/storage/control",),
     "duckdb": ("lakehouse/serving", "lakehouse/queries", "lakehouse/web"),
     "fastapi": ("lakehouse/web",),
     "starlette": ("lakehouse/web",),
     "promql_parser": ("lakehouse/web",),
     "airflow": ("dags", "infra", "jobs/run_dags.py", "jobs/run_task.py"),
     "great_expectations": ("quality",),
-    "paho": ("lakehouse/landing",),
+    "paho": ("lakehouse/collect",),
     "prometheus_client": ("lakehouse/service",),
 }
 # Files that a kind of query need not have.
@@ -155,7 +160,7 @@ def _layer(dotted: str) -> str | None:
 
 def _layer_of_file(name: str) -> str:
     """Return the layer of a file, by its folder and, where queries and settings are, by its own name."""
-    if name == "lakehouse/declare/settings.py":
+    if name == "lakehouse/config/settings.py":
         return "settings"
     if PURE_QUERIES.match(name):
         return "pure queries"
@@ -277,7 +282,7 @@ def test_nothing_of_the_product_imports_tests() -> None:
     ("module", "absent"),
     [
         ("lakehouse.algorithms", {"pyspark", "duckdb", "airflow", "pandas", "delta"}),
-        ("lakehouse.declare.settings", {"pyspark", "duckdb", "airflow", "pandas", "delta", "numba"}),
+        ("lakehouse.config.settings", {"pyspark", "duckdb", "airflow", "pandas", "delta", "numba"}),
         ("lakehouse.serving", {"pyspark", "airflow", "delta", "great_expectations"}),
         ("lakehouse.cli", {"pyspark", "airflow", "delta", "duckdb", "great_expectations", "pandas", "numba"}),
         ("quality.rules", {"great_expectations", "duckdb", "airflow"}),

@@ -10,9 +10,9 @@ import pytest
 
 from lakehouse.doctor import AIRFLOW_PORT, EXACT, examine
 from lakehouse.home_checks import Finding
+from lakehouse.ingest.sources.manifest import FORM
 from lakehouse.spark.archived_classes import archive_file
 from lakehouse.spark.jars import locked_jars
-from lakehouse.streams.sources.manifest import FORM
 from tests.serving.streams import write_delta
 from tests.stores.s3 import BUCKET, running
 

@@ -108,7 +108,7 @@ def test_contributors_are_told_of_every_target_and_mark() -> None:
 
 
 def test_the_architecture_names_every_table() -> None:
-    layout = _text(ROOT / "lakehouse" / "home" / "layout.py")
+    layout = _text(ROOT / "lakehouse" / "storage" / "layout.py")
     tables = {
         f"{folder}/<{of}>" for folder, of in re.findall(r'self\.root / "(\w+)" / (stream|query)\b', layout)
     }

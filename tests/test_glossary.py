@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.schema_change import SchemaChange
 from lakehouse.home_checks import Finding
 from lakehouse.service.tasks import Tally
 from lakehouse.simulator.truth import Truth
+from lakehouse.storage.tables.schema_change import SchemaChange
 
 ROOT = Path(__file__).parents[1]
 STATEMENTS = sorted(
@@ -31,11 +31,15 @@ PRINTED = sorted(
             "lakehouse/serving/status.py",
             "lakehouse/serving/plan.py",
         ),
-        *("lakehouse/home/outcomes.py", "lakehouse/home/heartbeats.py", "lakehouse/service/tasks.py"),
+        *(
+            "lakehouse/storage/control/outcomes.py",
+            "lakehouse/storage/heartbeats.py",
+            "lakehouse/service/tasks.py",
+        ),
         *(
             "lakehouse/service/freshness.py",
-            "lakehouse/home/table_maintenance.py",
-            "lakehouse/streams/re[!q]*.py",
+            "lakehouse/storage/tables/table_maintenance.py",
+            "lakehouse/ingest/re[!q]*.py",
         ),
         *(
             "lakehouse/queries/*/state.py",

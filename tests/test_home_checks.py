@@ -6,17 +6,17 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.heartbeats import Heartbeat, write_heartbeat
-from lakehouse.home.layout import Home
-from lakehouse.home.outcomes import record
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.home_checks import Finding, examine_home
+from lakehouse.ingest.sources.manifest import LandedFile, Manifest
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.serving.status import status
-from lakehouse.streams.sources.manifest import LandedFile, Manifest
-from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.storage.control.outcomes import record
+from lakehouse.storage.heartbeats import Heartbeat, write_heartbeat
+from lakehouse.storage.layout import Home
+from tests.ingest.sources.test_unlisted import make_too_deep
 from tests.readings import declared
 from tests.serving.conftest import Lakehouse
-from tests.streams.sources.test_unlisted import make_too_deep
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -27,7 +27,7 @@ PRODUCT = tuple(f"{ROOT / folder}{os.sep}" for folder in ("lakehouse", "jobs", "
 # The folder where each of Spark's Python workers notes what it passes, in a file of its own.
 VARIABLE = "TIDEMARK_WALK"
 # What every feature rests on: names, paths, tables. A reader knows these files after the first walk.
-SHARED = ("lakehouse/declare/", "lakehouse/home/", "lakehouse/spark/", "sql/")
+SHARED = ("lakehouse/config/", "lakehouse/storage/", "lakehouse/spark/", "sql/")
 OPTIMIZED = 1  # set in the code of functions, not of modules and classes
 CONFIGURATION = """
 [streams.readings]
@@ -115,7 +115,7 @@ def _made(name: str, config: Path, notes: Path) -> Walk:
         notes: where Python workers note what they pass.
     """
     from jobs import build_rollups, ingest, publish, run_queries
-    from lakehouse.declare.settings import load_settings
+    from lakehouse.config.settings import load_settings
     from lakehouse.serving.ask.ask import ask
     from lakehouse.spark.session import started_session
 

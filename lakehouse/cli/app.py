@@ -43,9 +43,9 @@ from lakehouse.cli.commands import (
     web,
 )
 from lakehouse.cli.options import Globals, WrongUsage
-from lakehouse.declare.problems import ConfigError
-from lakehouse.home.ownership import keep_private
+from lakehouse.config.problems import ConfigError
 from lakehouse.service import ending
+from lakehouse.storage.ownership import keep_private
 
 # In the order in which the help lists them.
 COMMANDS = (

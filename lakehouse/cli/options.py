@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 if TYPE_CHECKING:
-    from lakehouse.declare.settings import Settings
+    from lakehouse.config.settings import Settings
 
 
 def _aggregate(name: str | None) -> str | None:
@@ -54,19 +54,19 @@ class Globals:
 
     def settings(self) -> Settings:
         """Read the whole configuration, checked."""
-        from lakehouse.declare.settings import load_settings
+        from lakehouse.config.settings import load_settings
 
         return load_settings(self.config, self.home)
 
     def home_folder(self) -> Path:
         """Return the home without reading more of the configuration than that."""
-        from lakehouse.declare.config_paths import home_folder
+        from lakehouse.config.config_paths import home_folder
 
         return home_folder(self.home, self.config)
 
     def config_file(self) -> Path:
         """Return where the configuration is, or would be."""
-        from lakehouse.declare.config_paths import config_file
+        from lakehouse.config.config_paths import config_file
 
         return config_file(self.config)
 
@@ -106,7 +106,7 @@ def landed_streams(settings: Settings, kind: str, streams: Sequence[str]) -> lis
 
 def nearest(name: str, among: Iterable[str]) -> str:
     """Return what could have been meant."""
-    from lakehouse.declare.problems import nearest as nearest_of
+    from lakehouse.config.problems import nearest as nearest_of
 
     return nearest_of(name, among)
 
@@ -133,7 +133,7 @@ def _zone(name: str) -> ZoneInfo:
 
 def duration(text: str, option: str) -> int:
     """Return the microseconds of a duration such as ``2d``."""
-    from lakehouse.declare.durations import parse_duration
+    from lakehouse.config.durations import parse_duration
 
     try:
         return parse_duration(text)

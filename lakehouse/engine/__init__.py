@@ -20,7 +20,7 @@ from lakehouse.engine.contract import Session as Session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.declare.settings import Settings
+    from lakehouse.config.settings import Settings
 
 
 def engine_of(session: Session) -> Engine:

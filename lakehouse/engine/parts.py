@@ -21,9 +21,9 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.open_tables import opened
-from lakehouse.home.table_commits import (
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.tables.open_tables import opened
+from lakehouse.storage.tables.table_commits import (
     GROUP_ROWS,
     DataFile,
     add_columns,
@@ -36,7 +36,7 @@ from lakehouse.home.table_commits import (
     statistics_columns,
     write_share,
 )
-from lakehouse.home.tables_place import place_at
+from lakehouse.storage.tables.tables_place import place_at
 
 # One row for each part; the path as an address, statistics and values of partition columns as JSON.
 ENTRIES = pa.schema(

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
-from lakehouse.home.lease import MERGE_S, files_of, lease
-from lakehouse.home.table_log import Between, FileFacts, file_facts, files_between
-from lakehouse.home.table_reads import pieces_of
-from lakehouse.home.tables_place import place_at
+from lakehouse.storage.control.lease import MERGE_S, files_of, lease
+from lakehouse.storage.tables.table_log import Between, FileFacts, file_facts, files_between
+from lakehouse.storage.tables.table_reads import pieces_of
+from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.engine.contract import Engine, Item

@@ -34,7 +34,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import ClassVar, Protocol
 
-from lakehouse.declare.durations import format_duration
+from lakehouse.config.durations import format_duration
 
 # To add a kind, add one line here with its name and package, and the folder.
 KINDS: dict[str, str] = {

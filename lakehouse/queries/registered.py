@@ -53,9 +53,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lakehouse.declare.columns import NAME
-from lakehouse.declare.problems import Problem
-from lakehouse.declare.stream import Stream
+from lakehouse.config.columns import NAME
+from lakehouse.config.problems import Problem
+from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import Query, kinds
 from lakehouse.queries.language.predicates import FOLDER, Find, called_before, find_predicate
 from lakehouse.queries.language.text import check_clauses, cut

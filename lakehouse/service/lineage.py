@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from lakehouse.declare.settings import LineageSettings, Settings
-from lakehouse.home.layout import Home
+from lakehouse.config.settings import LineageSettings, Settings
+from lakehouse.storage.layout import Home
 
 log = logging.getLogger(__name__)
 TIMEOUT_S = 2.0

@@ -19,13 +19,13 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from lakehouse.home.heartbeats import service_heartbeat
-from lakehouse.home.layout import Home
-from lakehouse.home.newest_commits import NO_TABLE, Commits
-from lakehouse.home.outcomes import read_all
-from lakehouse.home.set_aside import read_set_aside
-from lakehouse.home.table_log import bounds, read_columns
 from lakehouse.service.tasks import SECONDS
+from lakehouse.storage.control.outcomes import read_all
+from lakehouse.storage.heartbeats import service_heartbeat
+from lakehouse.storage.layout import Home
+from lakehouse.storage.set_aside import read_set_aside
+from lakehouse.storage.tables.newest_commits import NO_TABLE, Commits
+from lakehouse.storage.tables.table_log import bounds, read_columns
 
 Facts = Mapping[str, Any]
 # The newest commits of a ledger and of its corrections.

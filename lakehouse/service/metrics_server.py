@@ -16,8 +16,8 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from prometheus_client import make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
-from lakehouse.home.layout import Home
 from lakehouse.service.metrics import Quarantine, registry_of
+from lakehouse.storage.layout import Home
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Who asks while so many are answered is turned away; Prometheus asks again.

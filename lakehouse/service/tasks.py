@@ -16,9 +16,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lakehouse.declare.problems import Permanent
-from lakehouse.home.lease import LeaseHeld
-from lakehouse.home.outcomes import error_text
+from lakehouse.config.problems import Permanent
+from lakehouse.storage.control.lease import LeaseHeld
+from lakehouse.storage.control.outcomes import error_text
 
 log = logging.getLogger(__name__)
 LONGEST_WAIT_S = 60.0

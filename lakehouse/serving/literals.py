@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from lakehouse.home.table_log import read_log
+from lakehouse.storage.tables.table_log import read_log
 
 
 def text(value: str | None) -> str:

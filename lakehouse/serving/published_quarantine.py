@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.versions import NotPublished, current_version
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.storage.layout import Home
 
 # Stream, reason, open and closed records.
 Row = tuple[str, str, int, int]

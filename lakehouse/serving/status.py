@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.declare.durations import AHEAD_US
-from lakehouse.home.heartbeats import read_heartbeats, service_heartbeat
-from lakehouse.home.layout import Home
-from lakehouse.home.outcomes import read_all
-from lakehouse.home.set_aside import read_set_aside
+from lakehouse.config.durations import AHEAD_US
 from lakehouse.serving.file.brought import kept_versions
 from lakehouse.serving.file.versions import NotPublished, current_version, files_of_version
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.storage.control.outcomes import read_all
+from lakehouse.storage.heartbeats import read_heartbeats, service_heartbeat
+from lakehouse.storage.layout import Home
+from lakehouse.storage.set_aside import read_set_aside
 
 if TYPE_CHECKING:
     import duckdb

@@ -11,16 +11,21 @@ from dataclasses import asdict
 from typing import Any
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
-from lakehouse.declare.stream import Stream
-from lakehouse.home.backfill import new_columns
-from lakehouse.home.corrections import raw_from, read_corrections
-from lakehouse.home.layout import Home
-from lakehouse.home.ledger import read_extent
-from lakehouse.home.rollup_table import RollupSchema, declared_schema, read_marker, schema_of_properties
-from lakehouse.home.schema_change import compare_schemas
-from lakehouse.home.table_log import TableFacts, read_log
+from lakehouse.config.stream import Stream
 from lakehouse.serving.literals import name, parquet
 from lakehouse.serving.table_reader import connected
+from lakehouse.storage.corrections import raw_from, read_corrections
+from lakehouse.storage.layout import Home
+from lakehouse.storage.ledger import read_extent
+from lakehouse.storage.tables.backfill import new_columns
+from lakehouse.storage.tables.rollup_table import (
+    RollupSchema,
+    declared_schema,
+    read_marker,
+    schema_of_properties,
+)
+from lakehouse.storage.tables.schema_change import compare_schemas
+from lakehouse.storage.tables.table_log import TableFacts, read_log
 
 Fields = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import duckdb
 
-from lakehouse.home.tables_place import stores_used
+from lakehouse.storage.tables.tables_place import stores_used
 
 
 def connected(
@@ -16,7 +16,7 @@ def connected(
     connection = duckdb.connect(":memory:", config=dict(config or {}))
     for scheme in stores_used():
         # Few homes have tables on a store.
-        from lakehouse.home.store_access import duckdb_filesystem
+        from lakehouse.storage.stores.store_access import duckdb_filesystem
 
         connection.register_filesystem(duckdb_filesystem(scheme))
     return connection

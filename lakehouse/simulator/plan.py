@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from lakehouse.declare.durations import format_duration, parse_duration
-from lakehouse.declare.problems import ConfigError, Problem
+from lakehouse.config.durations import format_duration, parse_duration
+from lakehouse.config.problems import ConfigError, Problem
 
 DelayKind = Literal["none", "exponential", "pareto", "measured"]
 DELAY_KINDS: tuple[DelayKind, ...] = get_args(DelayKind)

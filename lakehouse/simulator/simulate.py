@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.declare.problems import ConfigError, Problem
-from lakehouse.home.atomic_files import replacing
+from lakehouse.config.problems import ConfigError, Problem
 from lakehouse.simulator import delays, faults
 from lakehouse.simulator.arrays import integers
 from lakehouse.simulator.flows import FLOWS
@@ -30,6 +29,7 @@ from lakehouse.simulator.plan import Plan
 from lakehouse.simulator.sensors import SENSORS
 from lakehouse.simulator.timeline import Ints
 from lakehouse.simulator.truth import Truth, Written, count, read_truth, write_truth
+from lakehouse.storage.atomic_files import replacing
 
 FORMS = {form.stream: form for form in (SENSORS, FLOWS)}
 FIRST_START_US = 1_767_225_600_000_000  # 2026-01-01

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse.declare.problems import ConfigError, Problem
+from lakehouse.config.problems import ConfigError, Problem
 
 Ints = npt.NDArray[np.int64]
 LONGEST_GAP = 60

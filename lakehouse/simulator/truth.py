@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse.home.atomic_files import write_json
 from lakehouse.simulator.faults import KINDS, REASONS, is_usable
 from lakehouse.simulator.form import ABSENT, Form
 from lakehouse.simulator.timeline import Ints
+from lakehouse.storage.atomic_files import write_json
 
 _ADDED = ("calls", "received", "accepted", "quarantined", "duplicates", "late", "withheld")
 _COUNTED = ("kinds", "reasons", "missing")

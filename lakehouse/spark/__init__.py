@@ -10,7 +10,7 @@ ddl.py               columns as SQL writes them -> a schema, without Spark
 row_hash.py          Spark's hash of a row, of Arrow columns
 deviations.py        the deviations of a table, as small frames that a rule can judge
 
-Ingest and rollups are in ``lakehouse.streams``, registered queries in ``lakehouse.queries``.
+Ingest and rollups are in ``lakehouse.ingest``, registered queries in ``lakehouse.queries``.
 """
 
 from __future__ import annotations

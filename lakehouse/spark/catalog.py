@@ -12,12 +12,12 @@ from pathlib import Path
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.declare.settings import Settings
-from lakehouse.home.layout import Home
+from lakehouse.config.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.connect import token_of
 from lakehouse.spark.session import started_session
 from lakehouse.spark.workers import look_at_workers
+from lakehouse.storage.layout import Home
 
 _CONNECT = "org.apache.spark.sql.connect.SparkConnectPlugin"
 

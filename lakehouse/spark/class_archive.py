@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.declare.settings import Settings, SparkSettings
+from lakehouse.config.settings import Settings, SparkSettings
 from lakehouse.spark.archived_classes import QUIET, archive_file
 from lakehouse.spark.jars import java_command
 from lakehouse.spark.session import started_session

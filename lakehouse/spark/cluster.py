@@ -20,11 +20,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.declare.settings import Settings, SparkSettings
-from lakehouse.home.tables_place import is_on_store
+from lakehouse.config.settings import Settings, SparkSettings
 from lakehouse.spark.jars import jar_paths
 from lakehouse.spark.package_archive import package_archive
 from lakehouse.spark.workers import advice, differences, look_at_workers, versions_here
+from lakehouse.storage.tables.tables_place import is_on_store
 
 # How the workers' Numba is told of ``kernel_cache``, before its own rules. Not read here, because Numba loads long.
 _LOCATORS = "lakehouse.spark.kernel_cache.ArchivedKernels,InTreeCacheLocator,UserWideCacheLocator"

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from pyspark.sql import SparkSession
 
-from lakehouse.declare.settings import Settings
-from lakehouse.home.ownership import kept_secret
+from lakehouse.config.settings import Settings
+from lakehouse.storage.ownership import kept_secret
 
 # A server that is gone is waited for half a minute, not the ten that are Spark's default: sessions end with it.
 _RETRIES = 5

@@ -24,7 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
-from lakehouse.home.atomic_files import replacing
+from lakehouse.storage.atomic_files import replacing
 
 _LOCK = Path(__file__).with_name("jars.lock")
 # Of stores that Spark reads and writes, by their scheme.

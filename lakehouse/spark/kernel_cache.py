@@ -19,7 +19,7 @@ from typing import Any
 
 from numba.core.caching import _CacheLocator
 
-from lakehouse.home.ownership import is_own_folder
+from lakehouse.storage.ownership import is_own_folder
 
 KEPT_DAYS = 30
 _ARCHIVE = re.compile(r".*/(tidemark-[0-9a-f]{16})\.zip/(.*)\.py")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from lakehouse.home.atomic_files import replacing
+from lakehouse.storage.atomic_files import replacing
 
 # What runs in tasks; whatever else they import is expected in the workers' Python.
 PACKAGES = ("lakehouse", "sql")

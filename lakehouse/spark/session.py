@@ -17,10 +17,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
-from lakehouse.declare.problems import EngineEnded, Permanent
-from lakehouse.declare.settings import Settings, SparkSettings
-from lakehouse.home.ownership import kept_private
-from lakehouse.home.store_access import spark_options
+from lakehouse.config.problems import EngineEnded, Permanent
+from lakehouse.config.settings import Settings, SparkSettings
 from lakehouse.spark.archived_classes import archive_option
 from lakehouse.spark.cluster import (
     ClusterUnavailable,
@@ -35,6 +33,8 @@ from lakehouse.spark.cluster import (
 )
 from lakehouse.spark.connect import connected, lacking_package
 from lakehouse.spark.jars import jar_paths, missing_jars, reaches
+from lakehouse.storage.ownership import kept_private
+from lakehouse.storage.stores.store_access import spark_options
 
 _LOOPBACK = "127.0.0.1"
 # Of a shuffle inside one process: its batches are small.

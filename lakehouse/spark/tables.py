@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.declare.columns import sql_type
-from lakehouse.declare.stream import COUNTER_PARTS, Stream
-from lakehouse.home.lease import MERGE_S as MERGE_S
-from lakehouse.home.lease import LeaseHeld as LeaseHeld
-from lakehouse.home.lease import lease as lease
-from lakehouse.home.open_tables import opened
-from lakehouse.home.table_commits import (
+from lakehouse.config.columns import sql_type
+from lakehouse.config.stream import COUNTER_PARTS, Stream
+from lakehouse.spark.ddl import schema_of
+from lakehouse.storage.control.lease import MERGE_S as MERGE_S
+from lakehouse.storage.control.lease import LeaseHeld as LeaseHeld
+from lakehouse.storage.control.lease import lease as lease
+from lakehouse.storage.tables.open_tables import opened
+from lakehouse.storage.tables.table_commits import (
     DataFile,
     append,
     as_json,
@@ -25,9 +26,8 @@ from lakehouse.home.table_commits import (
     create_table,
     known_as,
 )
-from lakehouse.home.table_maintenance import kept
-from lakehouse.home.table_replacement import replace_table
-from lakehouse.spark.ddl import schema_of
+from lakehouse.storage.tables.table_maintenance import kept
+from lakehouse.storage.tables.table_replacement import replace_table
 from sql import statement
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Asgi
 
-from lakehouse.home.control.database import ControlUnreachable
-from lakehouse.home.layout import Home
+from lakehouse.storage.control.database import ControlUnreachable
+from lakehouse.storage.layout import Home
 from lakehouse.web.audit import Audit
 from lakehouse.web.binding import LOOPBACK
 from lakehouse.web.problems import Problem, response_of

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Asgi
 
-from lakehouse.home.layout import Home
+from lakehouse.storage.layout import Home
 from lakehouse.web import changes, events, file, home_tables, page, questions, tables
 from lakehouse.web.access import Access
 from lakehouse.web.binding import checked

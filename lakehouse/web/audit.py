@@ -18,8 +18,8 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope as Asgi
 
-from lakehouse.home.layout import Home
-from lakehouse.home.tables_place import is_on_store
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.tables_place import is_on_store
 from lakehouse.web.tokens import Token
 
 log = logging.getLogger(__name__)

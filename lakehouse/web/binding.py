@@ -6,7 +6,7 @@ import errno
 import re
 import socket
 
-from lakehouse.home.layout import Home
+from lakehouse.storage.layout import Home
 from lakehouse.web.tokens import read_tokens
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")

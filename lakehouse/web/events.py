@@ -17,8 +17,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.versions import NotPublished, VersionGone
+from lakehouse.storage.layout import Home
 from lakehouse.web.access import check_all_streams, token
 from lakehouse.web.alarm_changes import Told, changes_after, newest_told, queries_with_alarms
 from lakehouse.web.problems import Problem

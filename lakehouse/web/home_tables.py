@@ -16,10 +16,10 @@ import duckdb
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.status import status
 from lakehouse.serving.table_reader import connected
+from lakehouse.storage.layout import Home
 from lakehouse.web.access import check_all_streams, check_stream, token
 from lakehouse.web.formats import Format, Rows, json_bytes, json_value, written
 from lakehouse.web.parameters import limits_of

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, RedirectResponse, Response
 
-from lakehouse.home.tables_place import is_on_store
+from lakehouse.storage.tables.tables_place import is_on_store
 from lakehouse.web.access import check_all_streams
 from lakehouse.web.assets import FOLDER, LIBRARY, library
 from lakehouse.web.problems import Problem

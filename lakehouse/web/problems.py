@@ -13,10 +13,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.serving.ask.question import AskError, UnknownStream
 from lakehouse.serving.file.versions import NotPublished, VersionGone
 from lakehouse.serving.sandbox.sandbox import SqlFailed
+from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.web.tokens import Token
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from lakehouse.home.control.move_in import move_in
-from lakehouse.home.control.store import store_of
-from lakehouse.home.layout import Home
+from lakehouse.storage.control.move_in import move_in
+from lakehouse.storage.control.store import store_of
+from lakehouse.storage.layout import Home
 
 _ALL = (
     "SELECT name, hash, scopes, streams, created_at FROM tidemark_tokens WHERE home = :home "

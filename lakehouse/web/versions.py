@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.brought import hold_brought, look
 from lakehouse.serving.file.versions import NotPublished, current_version
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
+from lakehouse.storage.layout import Home
 
 # Each open version holds its file's footer and up to 512 MB while it works.
 MOST_OPEN = 3

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 from urllib.request import Request
 
-from lakehouse.home.control.move_in import move_in
-from lakehouse.home.control.store import Store, store_of
-from lakehouse.home.layout import Home
-from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.serving.file.versions import NotPublished, VersionGone
+from lakehouse.storage.control.lease import LeaseHeld, lease
+from lakehouse.storage.control.move_in import move_in
+from lakehouse.storage.control.store import Store, store_of
+from lakehouse.storage.layout import Home
 from lakehouse.web.alarm_changes import NOTHING, Told, changes_after, newest_told, queries_with_alarms
 from lakehouse.web.posting import post
 from lakehouse.web.versions import Versions

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.engine.parts import commit_entries, sink_of
-from lakehouse.home import table_commits
 from lakehouse.spark import tables
 from lakehouse.spark.session import started_session
+from lakehouse.storage.tables import table_commits
 from tests.benchmarks.parts import run_parts
 
 if TYPE_CHECKING:

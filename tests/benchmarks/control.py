@@ -22,8 +22,8 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from lakehouse.home.atomic_files import write_json
-from lakehouse.home.control.store import FILE, store_of
+from lakehouse.storage.atomic_files import write_json
+from lakehouse.storage.control.store import FILE, store_of
 from tests.benchmarks.parts import run_parts
 
 TURNS, QUICK_TURNS = 100, 3

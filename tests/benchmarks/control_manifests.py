@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.atomic_files import write_json, write_text
-from lakehouse.home.control import place as control
-from lakehouse.home.control.copies import copy_parts, putting
-from lakehouse.home.control.place import Place, place_of
-from lakehouse.home.tables_place import use as use_tables
-from tests.home.control.postgres import running
+from lakehouse.storage.atomic_files import write_json, write_text
+from lakehouse.storage.control import place as control
+from lakehouse.storage.control.copies import copy_parts, putting
+from lakehouse.storage.control.place import Place, place_of
+from lakehouse.storage.tables.tables_place import use as use_tables
+from tests.storage.control.postgres import running
 from tests.stores.s3 import BUCKET, named
 
 SIZES, QUICK_SIZES = (10_000, 100_000, 1_000_000), (100,)

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse.declare.settings import load_settings
-from lakehouse.home.table_commits import write_share
-from lakehouse.streams.nodes import folder_of
+from lakehouse.config.settings import load_settings
+from lakehouse.rollup.nodes import folder_of
+from lakehouse.storage.tables.table_commits import write_share
 from tests.benchmarks.small_batch import CONFIG, DEVICES, T0, readings_of
 
 ROWS, QUICK_ROWS = 500_000, 20_000

@@ -22,20 +22,20 @@ import numpy as np
 import pyarrow as pa
 from deltalake import Schema
 
-from lakehouse.declare.settings import load_settings
-from lakehouse.declare.stream import Stream
+from lakehouse.config.settings import load_settings
+from lakehouse.config.stream import Stream
 from lakehouse.engine import engine_of
 from lakehouse.engine.parts import commit_entries, sink_of
-from lakehouse.home.layout import Home
-from lakehouse.home.table_commits import (
+from lakehouse.rollup.fold import fold
+from lakehouse.rollup.nodes import NodeFolder
+from lakehouse.rollup.rollup import folded_nodes
+from lakehouse.spark.session import build_session, end_session
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_commits import (
     arrow_schema,
     create_table,
     open_table,
 )
-from lakehouse.spark.session import build_session, end_session
-from lakehouse.streams.fold import fold
-from lakehouse.streams.nodes import NodeFolder
-from lakehouse.streams.rollup import folded_nodes
 from tests.benchmarks.parts import cpu_s, run_parts
 
 MINUTE, DEVICES, DAY, BATCHES = 60_000_000, 1000, 1440, 48

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from jobs import run_queries
-from lakehouse.declare.spark_settings import EngineSettings
+from lakehouse.config.spark_settings import EngineSettings
 from lakehouse.spark.session import build_session, end_session
 from tests.benchmarks.parts import cpu_s
 from tests.benchmarks.query_batch import QUERIES, Home

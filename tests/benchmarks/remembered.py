@@ -23,11 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 from jobs import build_rollups, ingest, maintain
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.ledger import read_extent
-from lakehouse.home.table_log import read_log
+from lakehouse.config.settings import Settings, load_settings
+from lakehouse.ingest.identities.stored_identities import index_before
 from lakehouse.spark.session import build_session
-from lakehouse.streams.stored_identities import index_before
+from lakehouse.storage.ledger import read_extent
+from lakehouse.storage.tables.table_log import read_log
 from tests.benchmarks.parts import run_parts
 
 DECLARED = """

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from jobs import build_rollups, check_quality, ingest, maintain, publish
-from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.spark.session import started_session
 from tests.benchmarks.history import PIECE, take_in

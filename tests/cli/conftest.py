@@ -16,9 +16,9 @@ import pytest
 
 from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.cli.app import call
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
+from lakehouse.storage.layout import Home
 
 MINUTE_US, DAY_US = 60_000_000, 86_400_000_000
 START_US = 1_767_225_600_000_000  # 2026-01-01

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lakehouse.home.layout import Home
+from lakehouse.storage.layout import Home
 from tests.cli.conftest import Tour, command_in
 from tests.documented import (
     CHANGING,

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from lakehouse.cli.output import cell, message_of, print_json, print_table, progress, tell_error, time_text
-from lakehouse.declare.problems import ConfigError, Problem
+from lakehouse.config.problems import ConfigError, Problem
 
 
 @pytest.mark.parametrize(

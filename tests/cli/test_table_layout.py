@@ -9,8 +9,8 @@ import pytest
 from lakehouse.cli.commands.run import _print as print_run
 from lakehouse.cli.output import cell, print_table
 from lakehouse.cli.table_layout import broken, fitted
-from lakehouse.home.layout import Home
-from lakehouse.home.outcomes import record
+from lakehouse.storage.control.outcomes import record
+from lakehouse.storage.layout import Home
 from tests.cli.conftest import Tidemark
 from tests.queries.joined import declare, run_by_hand
 from tests.queries.scanned import declare as declare_scanned

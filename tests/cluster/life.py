@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from jobs import build_rollups, ingest, publish, repair_late, run_queries
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.table_log import read_rows
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.spark.cluster import parallelism
 from lakehouse.spark.session import started_session
+from lakehouse.storage.tables.table_log import read_rows
 from tests.end_to_end.pipeline import answers, digest
 from tests.queries.laws import EXAMPLES, IS_EVEN, asked
 from tests.queries.multiway.streams import NAMES, configuration, some_rows

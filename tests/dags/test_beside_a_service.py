@@ -11,8 +11,8 @@ import pytest
 
 from jobs import run_dags
 from jobs.scheduled import unserved
-from lakehouse.declare.settings import Settings
-from lakehouse.home.lease import lease
+from lakehouse.config.settings import Settings
+from lakehouse.storage.control.lease import lease
 from tests.dags.one_dag import dag_run
 from tests.heartbeats import served
 from tests.readings import declared

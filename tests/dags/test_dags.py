@@ -14,14 +14,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from dags import _step
-from lakehouse.declare.problems import ConfigError, EngineEnded, NotDeclared
-from lakehouse.home.control.database import ControlUnreachable
-from lakehouse.home.lease import LeaseHeld
-from lakehouse.home.query_meaning import QueryChanged
-from lakehouse.home.store_client import StoreUnavailable
+from lakehouse.config.problems import ConfigError, EngineEnded, NotDeclared
+from lakehouse.ingest.sources.kafka import BrokerFailed
+from lakehouse.rollup.rollup import RollupOutdated
 from lakehouse.spark.session import EngineIncomplete
-from lakehouse.streams.rollup import RollupOutdated
-from lakehouse.streams.sources.kafka import BrokerFailed
+from lakehouse.storage.control.database import ControlUnreachable
+from lakehouse.storage.control.lease import LeaseHeld
+from lakehouse.storage.query_meaning import QueryChanged
+from lakehouse.storage.stores.store_client import StoreUnavailable
 from quality.gate import GateFailed
 
 pytestmark = pytest.mark.airflow

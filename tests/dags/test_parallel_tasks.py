@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.declare.settings import Settings
-from lakehouse.home.outcomes import read_all
+from lakehouse.config.settings import Settings
 from lakehouse.serving.status import status
+from lakehouse.storage.control.outcomes import read_all
 from tests.readings import write
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -10,10 +10,10 @@ from pyspark import __version__
 
 from jobs import run_dags
 from jobs.outcome import reporting
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.lease import lease
-from lakehouse.home.outcomes import last_outcome
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.serving.status import status
+from lakehouse.storage.control.lease import lease
+from lakehouse.storage.control.outcomes import last_outcome
 from tests.dags.one_dag import dag_run
 from tests.readings import write
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs import maintain, retract
-from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.config.settings import Settings, load_settings
+from lakehouse.corrections.retract import Wrong
 from lakehouse.spark.session import build_session
-from lakehouse.streams.retract import Wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,12 +15,12 @@ from typing import Any
 
 import duckdb
 
-from lakehouse.home.heartbeats import service_heartbeat
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_columns
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.file.versions import NotPublished
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.storage.heartbeats import service_heartbeat
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import read_columns
 from lakehouse.web.tokens import OWN_TOKEN
 from tests.readings import declared
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import build_rollups, ingest, publish
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.corrections import read_corrections
-from lakehouse.home.crashpoint import CORRECTION_POINTS, RETENTION_POINTS
+from lakehouse.config.settings import Settings, load_settings
+from lakehouse.storage.corrections import read_corrections
+from lakehouse.storage.crashpoint import CORRECTION_POINTS, RETENTION_POINTS
 from tests import killing
 from tests.end_to_end import correcting, pipeline
 from tests.end_to_end.test_crashes import T0

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from lakehouse.declare.settings import load_settings
+from lakehouse.config.settings import load_settings
 from lakehouse.engine import parts
-from lakehouse.home import table_commits, table_replacement
-from lakehouse.home.control import place
-from lakehouse.home.control.session import LeaseLost
-from lakehouse.home.crashpoint import CRASH_POINTS
-from lakehouse.home.seal import PROPERTY, require_leases, seal_tables
 from lakehouse.spark import tables
+from lakehouse.storage.control import place
+from lakehouse.storage.control.seal import PROPERTY, require_leases, seal_tables
+from lakehouse.storage.control.session import LeaseLost
+from lakehouse.storage.crashpoint import CRASH_POINTS
+from lakehouse.storage.tables import table_commits, table_replacement
 from tests import killing
 from tests.end_to_end import pipeline
 from tests.end_to_end.pipeline import JOBS
-from tests.home.control.conftest import server
-from tests.home.control.postgres import Postgres
 from tests.readings import declared
+from tests.storage.control.conftest import server
+from tests.storage.control.postgres import Postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,9 @@ import duckdb
 import pytest
 
 from jobs import build_rollups, check_queries, ingest, publish, repair_late, run_queries
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.table_log import read_log
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.storage.tables.table_log import read_log
 from tests.conftest import compile_plans
 from tests.documented import about, deviations
 from tests.end_to_end.fires import Experiment, experiments, write_fires, write_offices

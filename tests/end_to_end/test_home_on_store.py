@@ -11,24 +11,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs import ingest, run_queries
-from lakehouse.declare.problems import ConfigError
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.control import place
-from lakehouse.home.control.copies import drop
-from lakehouse.home.control.place import ControlNotNamed
-from lakehouse.home.layout import Home
-from lakehouse.home.lease import lease
-from lakehouse.home.seal import write_sealed
-from lakehouse.home.table_log import read_rows
+from lakehouse.config.problems import ConfigError
+from lakehouse.config.settings import Settings, load_settings
+from lakehouse.ingest.sources.manifest import manifest_file
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.serving.ask.ask import ask
 from lakehouse.spark.session import build_session
-from lakehouse.streams.sources.manifest import manifest_file
-from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.storage.control import place
+from lakehouse.storage.control.copies import drop
+from lakehouse.storage.control.lease import lease
+from lakehouse.storage.control.place import ControlNotNamed
+from lakehouse.storage.control.seal import write_sealed
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import read_rows
 from tests.end_to_end.pipeline import digest
 from tests.end_to_end.test_tables_on_store import CONFIG, PIPELINE, begin, content, land, run
-from tests.home.control.postgres import Postgres
-from tests.home.control.postgres import running as database_running
 from tests.killing import kill_fresh
+from tests.storage.control.postgres import Postgres
+from tests.storage.control.postgres import running as database_running
 from tests.stores.s3 import BUCKET, S3, named, require_jars
 
 pytestmark = pytest.mark.slow

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from jobs import ingest
-from lakehouse.declare.settings import load_settings
-from lakehouse.home.crashpoint import CRASH_POINTS
+from lakehouse.config.settings import load_settings
+from lakehouse.ingest.sources.kafka import BrokerFailed
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.spark import tables
-from lakehouse.streams.sources.kafka import BrokerFailed
-from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.storage.crashpoint import CRASH_POINTS
 from tests.brokers.kafka import Broker, Message, broker
 from tests.conftest import compile_plans
 from tests.end_to_end import pipeline

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from jobs import build_rollups, ingest, maintain, publish
-from lakehouse.declare.settings import load_settings
+from lakehouse.config.settings import load_settings
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.status import status
 from lakehouse.spark.session import build_session

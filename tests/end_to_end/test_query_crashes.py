@@ -22,12 +22,12 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs import repair_late, run_queries
-from lakehouse.declare.settings import Settings
-from lakehouse.home.crashpoint import ROUND_POINTS
-from lakehouse.home.lease import is_held, lease
-from lakehouse.home.table_log import read_rows
+from lakehouse.config.settings import Settings
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.storage.control.lease import is_held, lease
+from lakehouse.storage.crashpoint import ROUND_POINTS
+from lakehouse.storage.tables.table_log import read_rows
 from tests import killing
 from tests.readings import declared
 from tests.table_rows import arrow_rows, named_rows, table_rows

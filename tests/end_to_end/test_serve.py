@@ -11,8 +11,8 @@ import httpx
 import psutil
 import pytest
 
-from lakehouse.home.heartbeats import is_served, service_heartbeat
 from lakehouse.queries.runtime.failure import read_failure
+from lakehouse.storage.heartbeats import is_served, service_heartbeat
 from tests.end_to_end.serving import ROOT, Lake, command, served, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]

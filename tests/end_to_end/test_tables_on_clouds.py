@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from jobs import build_rollups
-from lakehouse.declare.config_paths import located
-from lakehouse.declare.settings import load_settings
-from lakehouse.home.store_path import StorePath
-from lakehouse.home.table_log import read_log, read_rows
+from lakehouse.config.config_paths import located
+from lakehouse.config.settings import load_settings
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from lakehouse.spark.jars import missing_jars
 from lakehouse.spark.session import build_session, started_session
+from lakehouse.storage.stores.store_path import StorePath
+from lakehouse.storage.tables.table_log import read_log, read_rows
 from tests.end_to_end.test_home_on_store import declared, machine
 from tests.end_to_end.test_tables_on_store import begin, content, land, rebuild, require_tables_on_store, run
-from tests.home.control.postgres import running as database_running
 from tests.killing import kill_fresh
+from tests.storage.control.postgres import running as database_running
 from tests.stores import azure
 from tests.stores.azure import ACCOUNT, Azurite
 from tests.stores.clouds import ROOTS, SECRETS, cloud

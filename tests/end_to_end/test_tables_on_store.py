@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 
 from jobs import build_rollups, ingest, maintain, publish
-from lakehouse.declare.problems import ConfigError
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.crashpoint import CRASH_POINTS
-from lakehouse.home.integrity import damage_in, tables_of
-from lakehouse.home.layout import Home
-from lakehouse.home.store_path import StorePath
-from lakehouse.home.table_commits import open_table
-from lakehouse.home.table_log import read_log, read_rows
+from lakehouse.config.problems import ConfigError
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from lakehouse.spark.session import build_session
+from lakehouse.storage.crashpoint import CRASH_POINTS
+from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import StorePath
+from lakehouse.storage.tables.integrity import damage_in, tables_of
+from lakehouse.storage.tables.table_commits import open_table
+from lakehouse.storage.tables.table_log import read_log, read_rows
 from tests.end_to_end.pipeline import digest
 from tests.folded import folded, rows_of
 from tests.killing import kill_fresh
@@ -64,7 +64,7 @@ import sys
 from pathlib import Path
 
 from jobs import build_rollups
-from lakehouse.declare.settings import load_settings
+from lakehouse.config.settings import load_settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.engine import Engine, Item, engine_of
 from lakehouse.engine.faults import KernelFailed
 from lakehouse.engine.spark import SparkEngine
 from lakehouse.engine.work import counted
-from lakehouse.home.outcomes import error_text
 from lakehouse.spark.session import build_session
+from lakehouse.storage.control.outcomes import error_text
 from tests.engine import kernels
 from tests.engine.jobs import jobs_of
 

@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 
 from lakehouse.engine import Engine, Item, engine_of
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, sink_of
-from lakehouse.home.table_commits import create_table
-from lakehouse.home.table_log import bounds, read_log, read_rows
 from lakehouse.spark.tables import is_appended
+from lakehouse.storage.tables.table_commits import create_table
+from lakehouse.storage.tables.table_log import bounds, read_log, read_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,8 @@ import pytest
 from lakehouse.engine import engine_of
 from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.engine.rewriting import remove_rows, rewrite_without
-from lakehouse.home.table_commits import create_table
-from lakehouse.home.table_log import files_between, newest_version, read_rows
+from lakehouse.storage.tables.table_commits import create_table
+from lakehouse.storage.tables.table_log import files_between, newest_version, read_rows
 from tests.table_rows import table_rows
 
 if TYPE_CHECKING:

@@ -65,8 +65,8 @@ def judged(lab: Lab, case: Case) -> Verdict:
 
 def _gone_on(config: Path) -> subject.Content:
     """Go on as every run does whose outcome is recorded: with errors that name the damage."""
-    from lakehouse.home.integrity import naming_damage
-    from lakehouse.home.layout import Home
+    from lakehouse.storage.layout import Home
+    from lakehouse.storage.tables.integrity import naming_damage
 
     with naming_damage(Home(config.parent / "var")):
         return gone_on(config)

@@ -1,6 +1,6 @@
 """One attempt in a process of its own, where every change of a file in a folder is a step that can fail.
 
-Python tells a hook of each file that it opens for writing, renames or removes; ``lakehouse.home.crashpoint`` tells it
+Python tells a hook of each file that it opens for writing, renames or removes; ``storage.crashpoint`` tells it
 of each named place, which lie around what compiled code writes: the files and commits of tables. A step is told
 before it is done. The process is forked from one that has imported everything and opened nothing.
 """

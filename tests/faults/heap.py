@@ -113,8 +113,8 @@ def _jobs(config: Path) -> dict[str, str]:
 def _content(config: Path) -> Iterator[tuple[str, str]]:
     import duckdb
 
-    from lakehouse.declare.settings import load_settings
-    from lakehouse.home.table_log import files_between, read_rows
+    from lakehouse.config.settings import load_settings
+    from lakehouse.storage.tables.table_log import files_between, read_rows
 
     layout = load_settings(config).layout
     asked = {"raw": "event_us, arrival_us, room, value", "quarantine": "reason, record"}

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.faults.report import Progress
-from tests.streams import hostile
+from tests.ingest import hostile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.declare.settings import Settings
+    from lakehouse.config.settings import Settings
 
 FORMATS = ("ndjson", "csv", "zeek", "nfdump", "pcap", "parquet")
 READINGS = """
@@ -33,7 +33,7 @@ MOST_KB = 600 * 1024
 
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Put the corpus of every format through a stream of its own."""
-    from lakehouse.declare.settings import Settings
+    from lakehouse.config.settings import Settings
     from lakehouse.spark.session import started_session
 
     with tempfile.TemporaryDirectory(prefix="tidemark-faults-") as name:
@@ -46,7 +46,7 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
 
 def taken_in(spark: SparkSession, folder: Path, progress: Progress) -> dict[str, Any]:
     """Put the corpus through streams below a folder; return how many files there were, and what is wrong."""
-    from lakehouse.declare.settings import load_settings
+    from lakehouse.config.settings import load_settings
 
     config = folder / "tidemark.toml"
     config.write_text('home = "var"\n' + "".join(map(_declared, FORMATS)), encoding="utf-8")
@@ -71,8 +71,8 @@ def taken_in(spark: SparkSession, folder: Path, progress: Progress) -> dict[str,
 def _wrong_with(spark: SparkSession, settings: Settings, name: str, inputs: int) -> list[str]:
     """Take a stream's files in; return what does not hold then."""
     from jobs import ingest
-    from lakehouse.home.set_aside import read_set_aside
-    from lakehouse.home.table_log import read_columns
+    from lakehouse.storage.set_aside import read_set_aside
+    from lakehouse.storage.tables.table_log import read_columns
 
     counts = ingest.run(settings, spark, name)
     files = {

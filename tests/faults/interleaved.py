@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tests.readings import declared
 
 if TYPE_CHECKING:
-    from lakehouse.home.layout import Home
+    from lakehouse.storage.layout import Home
 
 STREAM, OWN, LAST_FIRST = "readings", 8, 4
 # A whole minute; each file has one of its own, in rows of five seconds.
@@ -134,9 +134,9 @@ def settled(landed: Landed, with_corrections: bool) -> Content:
 
 def content(landed: Landed) -> Content:
     """Return what the tables and the published version hold."""
-    from lakehouse.declare.settings import load_settings
-    from lakehouse.home.corrections import RETRACT, read_corrections, removed
-    from lakehouse.home.table_log import read_columns, read_rows
+    from lakehouse.config.settings import load_settings
+    from lakehouse.storage.corrections import RETRACT, read_corrections, removed
+    from lakehouse.storage.tables.table_log import read_columns, read_rows
 
     layout = load_settings(landed.config).layout
     ledger = read_rows(layout.ledger(STREAM))
@@ -152,7 +152,7 @@ def content(landed: Landed) -> Content:
 
 def _built(layout: Home) -> dict[str, Minutes]:
     """Return what the nodes of whole minutes hold, by grouping."""
-    from lakehouse.home.table_log import read_columns
+    from lakehouse.storage.tables.table_log import read_columns
 
     found: dict[str, Minutes] = {}
     columns = ("level", "grouping", "start_us", "rows", "temp__sum")
@@ -183,7 +183,7 @@ def _published(layout: Home, minutes: int) -> dict[str, Minutes]:
 
 
 def _job(name: str, landed: Landed, **told: Any) -> None:
-    from lakehouse.declare.settings import load_settings
+    from lakehouse.config.settings import load_settings
     from lakehouse.spark.session import build_session
 
     settings = load_settings(landed.config)
@@ -192,7 +192,7 @@ def _job(name: str, landed: Landed, **told: Any) -> None:
 
 def _published_anew(landed: Landed) -> None:
     from jobs import publish
-    from lakehouse.declare.settings import load_settings
+    from lakehouse.config.settings import load_settings
     from lakehouse.spark.session import build_session
 
     settings = load_settings(landed.config)
@@ -201,7 +201,7 @@ def _published_anew(landed: Landed) -> None:
 
 def _taken_out(landed: Landed, number: int | None) -> None:
     """Take a wrong file out, or all of them."""
-    from lakehouse.streams.retract import Wrong
+    from lakehouse.corrections.retract import Wrong
 
     wrong = Wrong(where={WRONG: "1"}) if number is None else Wrong(file=str(landed.path(number)))
     _job("retract", landed, wrong=wrong, by="the harness", why="it is wrong")
@@ -210,7 +210,7 @@ def _taken_out(landed: Landed, number: int | None) -> None:
 def _built_again(landed: Landed, number: int) -> None:
     """Build all nodes again, or those of a file's minute."""
     from jobs import build_rollups
-    from lakehouse.declare.settings import load_settings
+    from lakehouse.config.settings import load_settings
     from lakehouse.spark.session import build_session
 
     settings, start = load_settings(landed.config), (T0 + MINUTE_S * number) * US

@@ -242,7 +242,7 @@ def _put_back(publishes: bool) -> Landed:
 
 def _done(environment: Environment, with_leases: bool, name: str, landed: Landed, *told: int) -> str:
     """Do an operation; say whether its writer was turned away."""
-    from lakehouse.home import lease
+    from lakehouse.storage.control import lease
 
     with ExitStack() as switched:
         if not with_leases:
@@ -256,8 +256,8 @@ def _done(environment: Environment, with_leases: bool, name: str, landed: Landed
 
 def _with(environment: Environment, work: Callable[[], Any]) -> Any:
     """Work on the JVM that is shared, if there is one, where few files are as many as are folded or merged."""
-    from lakehouse.home import table_maintenance
-    from lakehouse.streams import fold_plan
+    from lakehouse.rollup import fold_plan
+    from lakehouse.storage.tables import table_maintenance
 
     if environment:
         from tests.killing import attach
@@ -293,7 +293,7 @@ def _shared_jvm(config: Path) -> Environment:
 
 def _serve(config: Path) -> None:
     """Start a JVM, tell how to come to it, and keep it until the input ends."""
-    from lakehouse.declare.settings import load_settings
+    from lakehouse.config.settings import load_settings
     from lakehouse.spark.session import started_session
 
     gateway = started_session(load_settings(config)).sparkContext._gateway

@@ -122,8 +122,8 @@ def _with_guard_off(case: Case, work: Callable[[], Any]) -> Any:
 def _appended_again(table: str) -> Iterator[None]:
     """Let no writer of a table know what it has appended."""
     from lakehouse.engine import parts
-    from lakehouse.home import table_commits
     from lakehouse.spark import tables
+    from lakehouse.storage.tables import table_commits
 
     known = table_commits.committed
 
@@ -174,7 +174,7 @@ def _in_windows() -> Iterator[None]:
 @contextmanager
 def _in_place() -> Iterator[None]:
     """Let files that are replaced be written in their place."""
-    from lakehouse.home import atomic_files
+    from lakehouse.storage import atomic_files
 
     @contextmanager
     def replacing(path: Any, **told: Any) -> Iterator[Any]:

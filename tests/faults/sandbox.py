@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.versions import segment_path
 from lakehouse.serving.sandbox.sandbox import PublishedReader, SqlFailed, open_published, run_sql
+from lakehouse.storage.layout import Home
 from tests.faults.report import Progress
 from tests.serving.conftest import STREAMS
 from tests.serving.sandbox.payloads import BOMBS, ESCAPES, SECRET, SEGMENT_ESCAPES

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobs.service_tasks import MAINTAINED_AFTER
-from lakehouse.home.outcomes import last_outcome
-from lakehouse.home.table_log import commits_of, newest_version
-from lakehouse.home.table_maintenance import CHECKPOINTED_AFTER, SMALL_FILES
+from lakehouse.storage.control.outcomes import last_outcome
+from lakehouse.storage.tables.table_log import commits_of, newest_version
+from lakehouse.storage.tables.table_maintenance import CHECKPOINTED_AFTER, SMALL_FILES
 from tests.end_to_end.serving import Lake, served, until
 from tests.faults.report import Progress
 

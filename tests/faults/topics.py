@@ -23,7 +23,7 @@ import pytest
 
 from tests.brokers.kafka import Broker, broker
 from tests.faults.report import Progress
-from tests.streams.topics import IDENTITY, T0, declared, sent
+from tests.ingest.topics import IDENTITY, T0, declared, sent
 
 if TYPE_CHECKING:
     from tests.readings_lake import Lake
@@ -102,7 +102,7 @@ def tried(seed: int) -> Found:
 
 
 def _lake(topic: Topic, folder: Path) -> Lake:
-    from lakehouse.declare.settings import load_settings
+    from lakehouse.config.settings import load_settings
     from lakehouse.spark.session import started_session
     from tests.readings_lake import Lake
 
@@ -177,7 +177,7 @@ class Topic:
 
     def _read(self, lake: Lake) -> Iterator[str]:
         from jobs import accept_loss
-        from lakehouse.streams.topics import OffsetsGone
+        from lakehouse.ingest.topics import OffsetsGone
 
         try:
             lake.ingest()
@@ -204,7 +204,7 @@ class Topic:
             yield f"the ledger has {counts} of {', '.join(words)}, raw {held.total()} rows"
 
     def _made_anew(self, lake: Lake) -> Iterator[str]:
-        from lakehouse.streams.topics import TopicRecreated
+        from lakehouse.ingest.topics import TopicRecreated
 
         self.befell["made anew"] += 1
         self.broker.delete(self.name)

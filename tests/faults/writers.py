@@ -63,7 +63,7 @@ def _raced(config: Path, seed: int) -> list[str]:
 
 
 def _run(config: Path, dice: random.Random, told: Path, dies_at: int | None) -> None:
-    from lakehouse.home.lease import LeaseHeld
+    from lakehouse.storage.control.lease import LeaseHeld
 
     try:
         if dies_at is not None:

@@ -15,7 +15,7 @@ import pytest
 
 from infra.airflow_home import DAGS
 from infra.airflow_standalone import Service, serving
-from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.serving.status import status
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]

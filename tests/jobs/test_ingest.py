@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import ingest, requeue
-from lakehouse.declare.settings import load_settings
-from lakehouse.home.store_client import StoreUnavailable
-from lakehouse.home.table_log import read_rows
-from lakehouse.streams.sources.manifest_store import ManifestStore
-from tests.streams.no_session import no_session
-from tests.streams.sources.test_unlisted import make_too_deep
+from lakehouse.config.settings import load_settings
+from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.storage.stores.store_client import StoreUnavailable
+from lakehouse.storage.tables.table_log import read_rows
+from tests.ingest.no_session import no_session
+from tests.ingest.sources.test_unlisted import make_too_deep
 
 if TYPE_CHECKING:
     pass

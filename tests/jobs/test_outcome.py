@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from jobs.outcome import recorded, reporting
-from lakehouse.declare.settings import Settings
-from lakehouse.home.outcomes import last_outcome
+from lakehouse.config.settings import Settings
+from lakehouse.storage.control.outcomes import last_outcome
 
 
 def _recorded(settings: Settings) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import build_rollups, ingest, maintain, publish
-from lakehouse.declare.settings import Settings
-from lakehouse.home.damaged import DamagedFile
-from lakehouse.home.lease import LeaseHeld, lease
+from lakehouse.config.settings import Settings
+from lakehouse.rollup import rollup
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AGGREGATES, Answer
 from lakehouse.serving.file import build
@@ -17,7 +16,8 @@ from lakehouse.serving.file.gate import TotalsDiffer
 from lakehouse.serving.file.node_rows import folded_nodes
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.serving.status import status
-from lakehouse.streams import rollup
+from lakehouse.storage.control.lease import LeaseHeld, lease
+from lakehouse.storage.damaged import DamagedFile
 from tests.readings import declared
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, check_queries, publish, repair_late, run_queries
-from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from quality import GateFailed

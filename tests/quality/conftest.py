@@ -13,15 +13,15 @@ import pyarrow as pa
 import pytest
 from deltalake import Schema as DeltaSchema
 
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.declare.stream import Stream
-from lakehouse.home.checked import Checked
-from lakehouse.home.layout import Home
-from lakehouse.home.table_commits import append, create_table
-from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.config.settings import Settings, load_settings
+from lakehouse.config.stream import Stream
+from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.storage.checked import Checked
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_commits import append, create_table
 
 if TYPE_CHECKING:
-    from lakehouse.streams.checks import Tables
+    from lakehouse.checks.checks import Tables
 
 CONFIG = """
 [streams.telemetry]
@@ -136,7 +136,7 @@ class Lake:
 
     def tables(self, since: int = -1) -> Tables:
         """Return the tables as a check opens them, when batches up to one have passed."""
-        from lakehouse.streams.checks import open_tables
+        from lakehouse.checks.checks import open_tables
 
         passed = [row for row in self.ledger if row[0] <= since]
         totals = {name: sum(row[2 + place] or 0 for row in passed) for place, name in enumerate(_COUNTS)}

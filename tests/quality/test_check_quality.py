@@ -7,13 +7,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import check_quality
-from lakehouse.declare.settings import Settings
-from lakehouse.home.checked import read_checked
-from lakehouse.home.corrections import read_corrections
-from lakehouse.home.layout import Home
-from lakehouse.home.table_commits import open_table
-from lakehouse.streams import checks as metrics
-from lakehouse.streams import repeats
+from lakehouse.checks import checks as metrics
+from lakehouse.checks import repeats
+from lakehouse.config.settings import Settings
+from lakehouse.storage.checked import read_checked
+from lakehouse.storage.corrections import read_corrections
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_commits import open_table
 from quality import GateFailed
 from quality.history import verified_through
 from tests.quality.conftest import Lake

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.spark.deviations import Frame
 from quality import checkpoint
 from quality.checkpoint import judge, report_page

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
-from lakehouse.home.table_files import dataset
-from lakehouse.home.table_log import read_log
+from lakehouse.storage.tables.table_files import dataset
+from lakehouse.storage.tables.table_log import read_log
 from quality.gate import Verdict
 from quality.history import append
 

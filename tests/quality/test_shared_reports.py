@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.layout import Home
+from lakehouse.config.settings import Settings, load_settings
+from lakehouse.storage.layout import Home
 from quality.checkpoint import judge, report_page
 from tests.quality.conftest import CONFIG
 from tests.quality.test_checkpoint import _raw, _totals

@@ -13,14 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
-from lakehouse.home.query_meaning import replace_definition
+from lakehouse.config.settings import Settings, load_settings
+from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales, write_manifest
+from lakehouse.storage.layout import Home
+from lakehouse.storage.query_meaning import replace_definition
 from tests.queries.joined import write_ledger
 from tests.serving.streams import write_delta
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakehouse.declare.stream import Stream
+from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.pairs.query import PairsQuery

@@ -13,12 +13,12 @@ import pyarrow as pa
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Clock
 from lakehouse.algorithms.rollup.levels import Level
-from lakehouse.declare.columns import Column
-from lakehouse.declare.stream import Source, Stream, TimeColumn
-from lakehouse.home.layout import Home
-from lakehouse.home.query_meaning import require_same
+from lakehouse.config.columns import Column
+from lakehouse.config.stream import Source, Stream, TimeColumn
 from lakehouse.queries.kind import Output, definition_of, written_as
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
+from lakehouse.storage.layout import Home
+from lakehouse.storage.query_meaning import require_same
 from tests.serving.streams import write_delta
 
 SECOND = 1_000_000

@@ -16,9 +16,9 @@ import duckdb
 import pyarrow as pa
 
 from jobs import repair_late, run_queries
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.crashpoint import AGGREGATE_POINTS, JOIN_POINTS, MULTIWAY_POINTS, SELECTION_POINTS
-from lakehouse.home.table_log import read_columns, read_rows
+from lakehouse.config.settings import Settings, load_settings
+from lakehouse.storage.crashpoint import AGGREGATE_POINTS, JOIN_POINTS, MULTIWAY_POINTS, SELECTION_POINTS
+from lakehouse.storage.tables.table_log import read_columns, read_rows
 from tests import killing
 from tests.queries.multiway.streams import NAMES, T0, configuration, some_rows
 from tests.taking_in import take_in

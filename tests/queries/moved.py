@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.layout import Home
-from lakehouse.home.query_meaning import replace_definition
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
+from lakehouse.storage.layout import Home
+from lakehouse.storage.query_meaning import replace_definition
 from tests.queries.joined import write_late, write_ledger, write_repairs
 from tests.serving.streams import write_delta
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.failure import Failure, write_failure

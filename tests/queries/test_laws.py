@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobs import run_queries
-from lakehouse.home.query_meaning import QueryChanged
-from lakehouse.home.table_log import read_rows
 from lakehouse.queries.kind import KINDS
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.batch_manifest import finished, require_manifest
+from lakehouse.storage.query_meaning import QueryChanged
+from lakehouse.storage.tables.table_log import read_rows
 from tests.queries.laws import EVERY_US, EXAMPLES, TWIN, Life
 
 if TYPE_CHECKING:

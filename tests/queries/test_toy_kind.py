@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakehouse.declare.problems import ConfigError
-from lakehouse.declare.settings import Settings
-from lakehouse.home.table_log import read_rows
+from lakehouse.config.problems import ConfigError
+from lakehouse.config.settings import Settings
 from lakehouse.queries.kind import KINDS, kind_of
+from lakehouse.storage.tables.table_log import read_rows
 from tests.cli.conftest import Tidemark
 
 if TYPE_CHECKING:

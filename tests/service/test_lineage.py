@@ -14,9 +14,9 @@ import jsonschema
 import pytest
 
 from jobs.outcome import recorded
-from lakehouse.declare.settings import Settings
-from lakehouse.home.outcomes import read_all
+from lakehouse.config.settings import Settings
 from lakehouse.service import lineage
+from lakehouse.storage.control.outcomes import read_all
 from tests.readings import write
 
 ALPHA = """

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.service.logs import set_up
 
 CONFIG = """

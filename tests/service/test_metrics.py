@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lakehouse.home.layout import Home
-from lakehouse.home.lease import lease
-from lakehouse.home.outcomes import record
 from lakehouse.service.freshness import Freshness
 from lakehouse.service.metrics import exposition
 from lakehouse.service.metrics_server import start_server
 from lakehouse.service.tasks import Task
+from lakehouse.storage.control.lease import lease
+from lakehouse.storage.control.outcomes import record
+from lakehouse.storage.layout import Home
 from tests.heartbeats import served
 from tests.queries.chosen import declare as declare_selections
 from tests.queries.chosen import run_by_hand as run_selection_by_hand

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.layout import Home
 from lakehouse.service import metrics_server
 from lakehouse.service.metrics_server import MOST_AT_ONCE, start_server
+from lakehouse.storage.layout import Home
 
 
 def asked(port: int, host: str, address: str = "127.0.0.1") -> int:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.declare.problems import ConfigError
-from lakehouse.home.lease import LeaseHeld
+from lakehouse.config.problems import ConfigError
 from lakehouse.service.tasks import LONGEST_WAIT_S, SECONDS, Task, wait_s
+from lakehouse.storage.control.lease import LeaseHeld
 
 
 class Source:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.layout import Home
-from lakehouse.home.outcomes import record
+from lakehouse.ingest.sources.manifest import SET_ASIDE, LandedFile, Manifest, OffsetRange
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.serving.status import lateness_quantile, status
-from lakehouse.streams.sources.manifest import SET_ASIDE, LandedFile, Manifest, OffsetRange
-from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.storage.control.outcomes import record
+from lakehouse.storage.layout import Home
 from tests.serving.conftest import STREAMS, Lakehouse
 
 

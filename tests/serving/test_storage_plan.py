@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
+from lakehouse.config.stream import Stream
 from lakehouse.serving.storage_plan import storage_plan
+from lakehouse.storage.layout import Home
 from tests.queries.declared_streams import DAY, HOUR, MINUTE, stream_of
 from tests.serving.streams import write_delta
 

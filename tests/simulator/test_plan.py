@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.declare.problems import ConfigError
+from lakehouse.config.problems import ConfigError
 from lakehouse.simulator.plan import Delay, Faults, Plan
 
 

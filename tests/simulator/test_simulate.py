@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.declare.problems import ConfigError
+from lakehouse.config.problems import ConfigError
 from lakehouse.simulator.plan import Delay, Faults, Plan
 from lakehouse.simulator.simulate import FIRST_START_US, FORMS, next_number, simulate, write_file
 from lakehouse.simulator.truth import read_truth

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.declare.problems import ConfigError
+from lakehouse.config.problems import ConfigError
 from lakehouse.simulator.timeline import heavy_choice, irregular, regular
 
 HOUR_US = 3_600_000_000

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from lakehouse.declare.settings import Settings
-from lakehouse.declare.spark_settings import SparkSettings
+from lakehouse.config.settings import Settings
+from lakehouse.config.spark_settings import SparkSettings
 from lakehouse.spark.cluster import ClusterUnavailable, options_aside, unreachable
 from lakehouse.spark.package_archive import package_archive
 from lakehouse.spark.session import started_session
@@ -39,7 +39,7 @@ def test_the_archive_is_made_once_and_again_where_the_code_is_new(
 def test_what_tasks_run_and_the_sql_that_they_read_come_from_the_archive(tmp_path: Path) -> None:
     archive = package_archive(tmp_path)
     script = (
-        "import sql, lakehouse.streams.nodes as n; print(n.__file__); print(sql.statement('tables/raw')[:2])"
+        "import sql, lakehouse.rollup.nodes as n; print(n.__file__); print(sql.statement('tables/raw')[:2])"
     )
 
     found = subprocess.run(
@@ -55,7 +55,7 @@ def test_what_tasks_run_and_the_sql_that_they_read_come_from_the_archive(tmp_pat
         cwd="/",
     )
 
-    assert found.stdout.split() == [f"{archive}/lakehouse/streams/nodes.py", "--"]
+    assert found.stdout.split() == [f"{archive}/lakehouse/rollup/nodes.py", "--"]
 
 
 def _packages() -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import StructType
 
-from lakehouse.home.table_commits import as_json
 from lakehouse.spark.ddl import schema_of
+from lakehouse.storage.tables.table_commits import as_json
 
 TABLES = Path(__file__).parents[2] / "sql" / "tables"
 OTHERS = (

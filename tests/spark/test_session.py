@@ -15,8 +15,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkValueError
 from pyspark.sql import SparkSession
 
-from lakehouse.declare.problems import EngineEnded
-from lakehouse.declare.settings import Settings, SparkSettings
+from lakehouse.config.problems import EngineEnded
+from lakehouse.config.settings import Settings, SparkSettings
 from lakehouse.spark import session
 from lakehouse.spark.session import naming_death
 

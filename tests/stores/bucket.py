@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from lakehouse.home import tables_place
+from lakehouse.storage.tables import tables_place
 
 
 class Store(Protocol):

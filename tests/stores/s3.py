@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.home import store_client
 from lakehouse.spark.jars import missing_jars
+from lakehouse.storage.stores import store_client
 from tests.servers import Server, run_beside
 from tests.stores.bucket import serving
 

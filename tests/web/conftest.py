@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
-from lakehouse.home.layout import Home
+from lakehouse.storage.layout import Home
 from lakehouse.web.app import WebOptions, create_app
 from lakehouse.web.connections import config_of
 from tests.serving.conftest import Lakehouse

@@ -15,9 +15,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from lakehouse.cli.app import call
-from lakehouse.home.control import place
-from lakehouse.home.control.store import FILE
-from lakehouse.home.layout import Home
+from lakehouse.storage.control import place
+from lakehouse.storage.control.store import FILE
+from lakehouse.storage.layout import Home
 from lakehouse.web import audit
 from lakehouse.web.app import LONGEST_BODY, create_app
 from lakehouse.web.tokens import (
@@ -29,8 +29,8 @@ from lakehouse.web.tokens import (
     read_tokens,
     revoke_token,
 )
-from tests.home.control.conftest import server
-from tests.home.control.postgres import Postgres
+from tests.storage.control.conftest import server
+from tests.storage.control.postgres import Postgres
 from tests.web.conftest import TOKEN, client_of, own, published
 
 __all__ = ["server"]

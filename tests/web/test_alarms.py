@@ -18,9 +18,9 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from lakehouse.declare.settings import Settings
-from lakehouse.home.control.store import FILE
-from lakehouse.home.lease import LeaseHeld, lease
+from lakehouse.config.settings import Settings
+from lakehouse.storage.control.lease import LeaseHeld, lease
+from lakehouse.storage.control.store import FILE
 from lakehouse.web.app import WebOptions
 from lakehouse.web.versions import Versions
 from lakehouse.web.webhooks import Webhooks

@@ -16,8 +16,8 @@ import pandas
 import pytest
 from starlette.testclient import TestClient
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.publish import publish
+from lakehouse.storage.layout import Home
 from lakehouse.web.app import WebOptions
 from lakehouse.web.parameters import Limits
 from tests.serving.conftest import STREAMS, Lakehouse

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from lakehouse.home.layout import Home
+from lakehouse.storage.layout import Home
 from lakehouse.web import connections
 from lakehouse.web.access import MOST_PARAMETERS
 from lakehouse.web.connections import LONGEST_HEADERS

@@ -9,12 +9,12 @@ import duckdb
 import httpx
 import pytest
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.file import merge
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.versions import segments_of
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.storage.layout import Home
 from tests.serving.conftest import STREAMS
 from tests.web.conftest import TOKEN, client_of, held_versions, served
 

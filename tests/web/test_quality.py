@@ -10,7 +10,7 @@ from deltalake import write_deltalake
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from lakehouse.home.layout import Home
+from lakehouse.storage.layout import Home
 from lakehouse.web.tokens import Scope, add_token, revoke_token
 from tests.web.conftest import client_of, published, served
 from tests.web.test_page import browser, drawn_in_a_browser, opened

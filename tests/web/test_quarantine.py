@@ -10,7 +10,7 @@ from deltalake import write_deltalake
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from lakehouse.home.layout import Home
+from lakehouse.storage.layout import Home
 from tests.web.conftest import client_of, published, served, wait_for
 from tests.web.test_page import browser, drawn, drawn_in_a_browser, opened
 

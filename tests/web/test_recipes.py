@@ -12,7 +12,7 @@ import duckdb
 import httpx
 import pytest
 
-from lakehouse.home.layout import Home
+from lakehouse.storage.layout import Home
 from tests.cli.conftest import START_US, published_home
 from tests.web.conftest import TOKEN, bare, served
 from tests.web.test_file import HTTPFS

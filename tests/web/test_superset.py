@@ -20,7 +20,7 @@ import duckdb
 import httpx
 import pytest
 
-from lakehouse.home.layout import Home
+from lakehouse.storage.layout import Home
 from tests.cli.conftest import published_home
 from tests.servers import free_port
 from tests.web.conftest import served, wait_for

@@ -15,8 +15,8 @@ import httpx
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
+from lakehouse.storage.layout import Home
 from tests.cli.conftest import START_US, published_home
 from tests.web.conftest import TOKEN, bare, served
 from tests.web.test_file import HTTPFS

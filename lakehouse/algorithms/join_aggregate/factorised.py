@@ -21,7 +21,7 @@ import numpy as np
 
 from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, fitted
 from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
-from lakehouse.algorithms.join_aggregate.factorised_kernels import (
+from lakehouse.algorithms.join_aggregate.kernels.factorised import (
     ANSWERED,
     CHANGED,
     ENTER,

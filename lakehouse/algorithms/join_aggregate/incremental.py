@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 
 from lakehouse.algorithms.join_aggregate.choice import refuse_unless_able
-from lakehouse.algorithms.join_aggregate.exact_kernels import add
-from lakehouse.algorithms.join_aggregate.total_kernels import (
+from lakehouse.algorithms.join_aggregate.kernels.exact import add
+from lakehouse.algorithms.join_aggregate.kernels.total import (
     COLUMN,
     NUMBER,
     SIDE,
@@ -18,8 +18,8 @@ from lakehouse.algorithms.join_aggregate.total_kernels import (
     is_full,
     parts_of,
 )
+from lakehouse.algorithms.join_aggregate.kernels.window import probe, put_in, take_out, write
 from lakehouse.algorithms.join_aggregate.totals import Totals
-from lakehouse.algorithms.join_aggregate.window_kernels import probe, put_in, take_out, write
 from lakehouse.algorithms.join_aggregate.windows import WindowJoin
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate import factorised_kernels as kernels
-from lakehouse.algorithms.join_aggregate.digits_kernels import places, widened
-from lakehouse.algorithms.join_aggregate.extremes_kernels import FREE, NODE, STAIR, TAKEN, copy_heaps
-from lakehouse.algorithms.join_aggregate.factorised_kernels import GROUPS, LACK, LOWEST, NEEDED, STAMP
-from lakehouse.algorithms.join_aggregate.keys_kernels import FREE as FREE_STRIPS
-from lakehouse.algorithms.join_aggregate.keys_kernels import LINE, Layout, put_in_slots, sweep
-from lakehouse.algorithms.join_aggregate.keys_kernels import USED as USED_STRIPS
+from lakehouse.algorithms.join_aggregate.kernels import factorised as kernels
+from lakehouse.algorithms.join_aggregate.kernels.digits import places, widened
+from lakehouse.algorithms.join_aggregate.kernels.extremes import FREE, NODE, STAIR, TAKEN, copy_heaps
+from lakehouse.algorithms.join_aggregate.kernels.factorised import GROUPS, LACK, LOWEST, NEEDED, STAMP
+from lakehouse.algorithms.join_aggregate.kernels.keys import FREE as FREE_STRIPS
+from lakehouse.algorithms.join_aggregate.kernels.keys import LINE, Layout, put_in_slots, sweep
+from lakehouse.algorithms.join_aggregate.kernels.keys import USED as USED_STRIPS
 from lakehouse.algorithms.join_aggregate.windows import bytes_in_use
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from lakehouse.algorithms.join_aggregate.contract import Partials
-from lakehouse.algorithms.join_aggregate.window_kernels import probe, put_in, take_out, write
+from lakehouse.algorithms.join_aggregate.kernels.window import probe, put_in, take_out, write
 from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, WindowJoin, bytes_in_use
 
 if TYPE_CHECKING:

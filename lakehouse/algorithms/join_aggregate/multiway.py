@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.credit_kernels import (
+from lakehouse.algorithms.join_aggregate.kernels.credit import (
     CREDIT,
     HELD,
     add_up,
@@ -15,7 +15,7 @@ from lakehouse.algorithms.join_aggregate.credit_kernels import (
     leave_before,
     refresh_extremes,
 )
-from lakehouse.algorithms.join_aggregate.total_kernels import FUNCTION, SUM
+from lakehouse.algorithms.join_aggregate.kernels.total import FUNCTION, SUM
 from lakehouse.algorithms.join_aggregate.totals import Totals
 from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, WindowJoin, bytes_in_use
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.contract import Partials
-from lakehouse.algorithms.join_aggregate.exact_kernels import LIMBS
-from lakehouse.algorithms.join_aggregate.total_kernels import (
+from lakehouse.algorithms.join_aggregate.kernels.exact import LIMBS
+from lakehouse.algorithms.join_aggregate.kernels.total import (
     FUNCTION,
     GROUPS,
     SUM,

@@ -10,7 +10,7 @@ import numpy as np
 
 from lakehouse.algorithms.join_aggregate.arrivals import Arrivals
 from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
-from lakehouse.algorithms.join_aggregate.window_kernels import CELLS, ENTRY, LIVE, chain_all
+from lakehouse.algorithms.join_aggregate.kernels.window import CELLS, ENTRY, LIVE, chain_all
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -31,8 +31,8 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
 from lakehouse.algorithms.late_join.contract import NO_TIME
+from lakehouse.algorithms.late_join.kernels.needed_slack import choose_bins, learn, sum_settled
 from lakehouse.algorithms.late_join.margin import judged_share, usual_logged, usual_margin
-from lakehouse.algorithms.late_join.needed_slack_kernels import choose_bins, learn, sum_settled
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 from lakehouse.algorithms.late_join.sources import NO_WATCH, Watch
 

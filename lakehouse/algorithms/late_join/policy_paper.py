@@ -27,7 +27,7 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
 from lakehouse.algorithms.late_join.contract import NO_TIME
-from lakehouse.algorithms.late_join.paper_kernels import MATCHES, OFFERS, ROWS, learn_delays
+from lakehouse.algorithms.late_join.kernels.paper import MATCHES, OFFERS, ROWS, learn_delays
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 from lakehouse.algorithms.late_join.sources import NO_WATCH, Watch
 

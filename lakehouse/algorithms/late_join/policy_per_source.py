@@ -29,9 +29,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.algorithms.late_join.kernels.source import make_known
 from lakehouse.algorithms.late_join.margin import SEEING_SILENCES, few_pairs, margin_of_few, usual_logged
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack, parts_of
-from lakehouse.algorithms.late_join.source_kernels import make_known
 from lakehouse.algorithms.late_join.sources import pack, unpack, watch_of
 
 if TYPE_CHECKING:

@@ -33,7 +33,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.clock_kernels import (
+from lakehouse.algorithms.late_join.contract import (
+    NO_TIME,
+    Clock,
+    HeldRows,
+    Log,
+    Outcome,
+    Snapshot,
+    online_pairs,
+    read_only,
+)
+from lakehouse.algorithms.late_join.kernels.clock import (
     FIRST_ARRIVAL,
     HORIZON,
     KEPT_SINCE,
@@ -54,19 +64,8 @@ from lakehouse.algorithms.late_join.clock_kernels import (
     sides_of,
     slacks_of,
 )
-from lakehouse.algorithms.late_join.contract import (
-    NO_TIME,
-    Clock,
-    HeldRows,
-    Log,
-    Outcome,
-    Snapshot,
-    online_pairs,
-    read_only,
-)
-from lakehouse.algorithms.late_join.probing import Plan
-from lakehouse.algorithms.late_join.qjoin_kernels import BLOCK, join_rows
-from lakehouse.algorithms.late_join.ring_kernels import (
+from lakehouse.algorithms.late_join.kernels.qjoin import BLOCK, join_rows
+from lakehouse.algorithms.late_join.kernels.ring import (
     count_living,
     empty_ring,
     expire,
@@ -74,6 +73,7 @@ from lakehouse.algorithms.late_join.ring_kernels import (
     move_living,
     put_back,
 )
+from lakehouse.algorithms.late_join.probing import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

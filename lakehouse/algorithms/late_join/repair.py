@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakehouse.algorithms.late_join.contract import LEFT, NO_TIME, Pairs, read_only
+from lakehouse.algorithms.late_join.kernels.repair import join_in_order, keep_reached, mark_reached
 from lakehouse.algorithms.late_join.probing import Plan
-from lakehouse.algorithms.late_join.repair_kernels import join_in_order, keep_reached, mark_reached
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakehouse.algorithms.late_join.contract import NO_TIME
-from lakehouse.algorithms.late_join.source_kernels import DUE, KNOWN, SHARE, SOURCE, SPARED
+from lakehouse.algorithms.late_join.kernels.source import DUE, KNOWN, SHARE, SOURCE, SPARED
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s

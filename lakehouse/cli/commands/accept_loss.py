@@ -11,8 +11,8 @@ from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakehouse.declare.settings import Settings
-    from lakehouse.streams.sources.manifest import OffsetRange
+    from lakehouse.config.settings import Settings
+    from lakehouse.ingest.sources.manifest import OffsetRange
 
 EXAMPLES = (
     "tidemark accept-loss telemetry",
@@ -81,8 +81,8 @@ def _close(settings: Settings, stream: str, reasons: Sequence[str], yes: bool, a
     from jobs import accept_loss as job
     from jobs.outcome import recorded
     from lakehouse.cli.output import print_json
+    from lakehouse.ingest.quarantine import waiting_records
     from lakehouse.spark.session import session_with_log
-    from lakehouse.streams.quarantine import waiting_records
 
     waiting = waiting_records(settings.layout, settings.stream(stream))
     listing = ", ".join(f"{name} {waiting[name]:,}" for name in reasons if name in waiting)

@@ -108,7 +108,7 @@ def ask(
 
 def _print(question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[str]) -> None:
     from lakehouse.cli.output import cell, print_table
-    from lakehouse.declare.durations import format_duration
+    from lakehouse.config.durations import format_duration
 
     headers = (*by, "value", "[low, high]", "exact", "rows", "nodes read", "finest", "version", "grouping")
     rows = []

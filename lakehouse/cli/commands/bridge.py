@@ -9,7 +9,7 @@ import typer
 from lakehouse.cli.options import AsJson, WrongUsage, duration, globals_of, landed_streams
 
 if TYPE_CHECKING:
-    from lakehouse.declare.settings import Settings
+    from lakehouse.config.settings import Settings
 
 EXAMPLES = (
     "tidemark bridge",
@@ -40,9 +40,9 @@ def bridge(
     settings = globals_of(context).settings()
     seconds = duration(lasting, "--for") / 1e6 if lasting else None
     name = _one(settings, stream)
-    from lakehouse.landing.bridge import bridge as land
-    from lakehouse.landing.broker import password_of
-    from lakehouse.landing.running import until_stopped
+    from lakehouse.collect.bridge import bridge as land
+    from lakehouse.collect.broker import password_of
+    from lakehouse.collect.running import until_stopped
 
     declared = settings.streams[name]
     password = password_of(declared)

@@ -35,8 +35,8 @@ def collect(
     settings = globals_of(context).settings()
     seconds = duration(lasting, "--for") / 1e6 if lasting else None
     names = landed_streams(settings, "host", stream or [])
-    from lakehouse.landing.collector import collect as land
-    from lakehouse.landing.running import until_stopped
+    from lakehouse.collect.collector import collect as land
+    from lakehouse.collect.running import until_stopped
 
     with until_stopped(seconds) as is_stopping:
         done = land([settings.streams[name] for name in names], settings.layout, is_stopping, progress())

@@ -29,7 +29,7 @@ def init(
     Also creates the empty home. The file declares the two streams that `tidemark simulate` writes. An existing
     configuration is kept unless --force is given; the contents of the home are never touched.
     """
-    from lakehouse.declare.config_paths import DEFAULT_HOME, given_home
+    from lakehouse.config.config_paths import DEFAULT_HOME, given_home
 
     given = globals_of(context)
     config, chosen = given.config_file(), given_home(given.home)

@@ -26,10 +26,10 @@ def metrics(
 
     Metrics are read from the home's files, with or without a service; no JVM is started.
     """
-    from lakehouse.home.atomic_files import write_text
-    from lakehouse.home.layout import Home
     from lakehouse.service.metrics import exposition
     from lakehouse.serving.published_quarantine import PublishedQuarantine
+    from lakehouse.storage.atomic_files import write_text
+    from lakehouse.storage.layout import Home
 
     layout = Home(globals_of(context).home_folder())
     text = exposition(layout, PublishedQuarantine(layout))

@@ -10,8 +10,8 @@ import typer
 from lakehouse.cli.options import AsJson, declared, globals_of
 
 if TYPE_CHECKING:
-    from lakehouse.declare.settings import Settings
-    from lakehouse.declare.stream import Stream
+    from lakehouse.config.settings import Settings
+    from lakehouse.config.stream import Stream
 
 EXAMPLES = (
     "tidemark plan",
@@ -55,8 +55,8 @@ def changes(kept: Mapping[str, Any]) -> Iterator[str]:
 
 def _topics(settings: Settings, stream: Stream) -> str | None:
     """Return why a stream's topics cannot be read, if it has read none yet: later the last run says so."""
-    from lakehouse.home.ledger import read_extent
-    from lakehouse.streams.sources.kafka import why_unread
+    from lakehouse.ingest.sources.kafka import why_unread
+    from lakehouse.storage.ledger import read_extent
 
     if stream.source.kind != "kafka" or read_extent(settings.layout, stream.name).batch:
         return None
@@ -65,7 +65,7 @@ def _topics(settings: Settings, stream: Stream) -> str | None:
 
 def _print(kept: Mapping[str, Any]) -> None:
     from lakehouse.cli.output import print_line, print_table, time_text
-    from lakehouse.declare.durations import format_duration
+    from lakehouse.config.durations import format_duration
 
     rows: list[tuple[Any, ...]] = [
         (

@@ -35,9 +35,9 @@ def requeue(
     declared(settings, [stream])
     from jobs import requeue as job
     from jobs.outcome import recorded
+    from lakehouse.ingest.quarantine import waiting_records
+    from lakehouse.ingest.sources.manifest import SET_ASIDE
     from lakehouse.spark.session import session_with_log
-    from lakehouse.streams.quarantine import waiting_records
-    from lakehouse.streams.sources.manifest import SET_ASIDE
 
     waiting = waiting_records(settings.layout, settings.stream(stream))
     for name in sorted({*(reason or ())} - {*waiting, SET_ASIDE}):

@@ -10,8 +10,8 @@ import typer
 from lakehouse.cli.options import AsJson, Timezone, WrongUsage, declared, globals_of, instant, pairs
 
 if TYPE_CHECKING:
-    from lakehouse.declare.settings import Settings
-    from lakehouse.declare.stream import Stream
+    from lakehouse.config.settings import Settings
+    from lakehouse.config.stream import Stream
 
 EXAMPLES = (
     'tidemark retract telemetry --file landing/telemetry/day7.ndjson --by ann --why "sent twice" --dry-run',
@@ -59,8 +59,8 @@ def retract(
     to_us = instant(end, timezone, "--to") if end else None
     from jobs import retract as job
     from jobs.outcome import recorded
+    from lakehouse.corrections.retract import Wrong
     from lakehouse.spark.session import session_with_log
-    from lakehouse.streams.retract import Wrong
 
     spark, wrong = session_with_log(settings), Wrong(file or None, values, from_us, to_us)
     figures = recorded(
@@ -107,7 +107,7 @@ def _tell(stream: str, figures: Mapping[str, Any], dry_run: bool, as_json: bool)
 
 def _list(settings: Settings, stream: str, as_json: bool) -> None:
     from lakehouse.cli.output import print_json, print_table
-    from lakehouse.home.corrections import read_corrections
+    from lakehouse.storage.corrections import read_corrections
 
     known = read_corrections(settings.layout, stream)
     if as_json:

@@ -9,8 +9,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from lakehouse.cli.options import Globals, WrongUsage, declared, duration, globals_of
-from lakehouse.home.layout import Home
 from lakehouse.service import ending
+from lakehouse.storage.layout import Home
 
 EXAMPLES = (
     "tidemark serve",

@@ -54,7 +54,7 @@ def token(
     their bytes, which may be personal data.
     """
     from lakehouse.cli.output import print_json, print_table
-    from lakehouse.home.layout import Home
+    from lakehouse.storage.layout import Home
     from lakehouse.web.tokens import Scope, TokenError, add_token, read_tokens, revoke_token
 
     layout = Home(globals_of(context).home_folder())

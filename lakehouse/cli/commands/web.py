@@ -60,7 +60,7 @@ def web(
 
 def drawn_token(options: Globals) -> str:
     """Return the server's own token, empty where the home has tokens."""
-    from lakehouse.home.layout import Home
+    from lakehouse.storage.layout import Home
     from lakehouse.web.tokens import TokenError, own_token
 
     try:
@@ -71,7 +71,7 @@ def drawn_token(options: Globals) -> str:
 
 def _server_of(options: Globals, bind: str, limits: Limits, at_once: int, own: str) -> uvicorn.Server:
     """Return a server of the home that the global options name, with the alerts of its configuration if it has one."""
-    from lakehouse.home.layout import Home
+    from lakehouse.storage.layout import Home
     from lakehouse.web.app import WebOptions, build_server
     from lakehouse.web.binding import BindRefused
 

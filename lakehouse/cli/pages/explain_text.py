@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from lakehouse.cli.output import cell, print_line, print_table, time_text
 from lakehouse.cli.pages.figures import ended_at, length, share
 from lakehouse.cli.pages.status_page import age
-from lakehouse.declare.durations import format_duration
+from lakehouse.config.durations import format_duration
 
 OPERATORS = (
     *("query", "operator", "written", "now", "S", "us/row", "(1-S)n /s", "priority /s", "slice"),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakehouse.cli.pages.status_page import age
-from lakehouse.declare.durations import format_duration
+from lakehouse.config.durations import format_duration
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

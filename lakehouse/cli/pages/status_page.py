@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakehouse.cli.output import cell, percent, print_line, print_table, time_text
-from lakehouse.declare.durations import format_duration
+from lakehouse.config.durations import format_duration
 
 Facts = Mapping[str, Any]
 

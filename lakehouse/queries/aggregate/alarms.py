@@ -26,25 +26,25 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.join_aggregate.alarms import OPEN_US, Followed, Runs, followed
-from lakehouse.home import table_reads
-from lakehouse.home.appends import appended_since
-from lakehouse.home.atomic_files import replacing
-from lakehouse.home.table_commits import arrow_schema, fitted, open_table
-from lakehouse.home.table_files import source
-from lakehouse.home.table_log import newest_version, table_id
-from lakehouse.home.tables_place import in_home
 from lakehouse.queries.aggregate.answers import coded
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.row_hash import xxhash64
+from lakehouse.storage.atomic_files import replacing
+from lakehouse.storage.tables import table_reads
+from lakehouse.storage.tables.appends import appended_since
+from lakehouse.storage.tables.table_commits import arrow_schema, fitted, open_table
+from lakehouse.storage.tables.table_files import source
+from lakehouse.storage.tables.table_log import newest_version, table_id
+from lakehouse.storage.tables.tables_place import in_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from lakehouse.algorithms.join_aggregate.contract import Int64s
-    from lakehouse.declare.stream import Stream
+    from lakehouse.config.stream import Stream
 
 # Delta passes over names that begin like this.
 _FILE = "_standing.parquet"

@@ -24,7 +24,7 @@ from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Int64s
-    from lakehouse.declare.stream import Stream
+    from lakehouse.config.stream import Stream
 
 # The revision of parts that are not answered yet: the newest answer comes before them.
 NEW = 2**31 - 1

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakehouse.declare.columns import Column
-from lakehouse.declare.problems import nearest
+from lakehouse.config.columns import Column
+from lakehouse.config.problems import nearest
 from lakehouse.queries.aggregate.query import Function
 from lakehouse.queries.language.conditions import conjuncts
 from lakehouse.queries.language.filters import check_filter, check_value, presence_sql, value_sql

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
+from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, measure_in_words
 from lakehouse.queries.runtime.batch_metrics import Facts, is_finished
 from lakehouse.queries.runtime.snapshot import (
@@ -33,6 +32,7 @@ from lakehouse.serving.file.query_snapshot import (
 from lakehouse.serving.file.row_store import Appended
 from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.literals import literal, name, row, text
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     import duckdb

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from lakehouse.declare.durations import format_duration
+from lakehouse.config.durations import format_duration
 from lakehouse.queries.kind import Conjunct, Output, Query, clock_in_words, where_text
 from lakehouse.queries.language.text import DIALECT
 

@@ -17,9 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.engine.parts import sink_of
-from lakehouse.home.table_log import files_near
-from lakehouse.home.table_reads import named_columns
-from lakehouse.home.tables_place import place_at
 from lakehouse.queries.aggregate.alarms import Changed, Following, standing_alarms
 from lakehouse.queries.aggregate.answers import NEW, Adding, with_earlier
 from lakehouse.queries.aggregate.query import shape_of
@@ -34,13 +31,16 @@ from lakehouse.queries.runtime.by_bucket import (
 )
 from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows
 from lakehouse.queries.runtime.tables import Constants
+from lakehouse.storage.tables.table_log import files_near
+from lakehouse.storage.tables.table_reads import named_columns
+from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
-    from lakehouse.declare.stream import Stream
+    from lakehouse.config.stream import Stream
     from lakehouse.engine import Engine
-    from lakehouse.home.layout import Home
     from lakehouse.queries.aggregate.query import AggregateQuery
     from lakehouse.queries.runtime.by_bucket import Kernel
+    from lakehouse.storage.layout import Home
 
 ANSWER, ALARM = "answer", "alarm"
 _PART = "part"

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.join_aggregate.contract import LARGEST_VALUE, Rows
-from lakehouse.declare.stream import Stream
+from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.progress import is_refused

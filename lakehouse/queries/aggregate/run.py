@@ -15,8 +15,6 @@ import pyarrow as pa
 from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.engine.parts import TableSink, sink_of
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.tables_place import place_at
 from lakehouse.queries.aggregate.alarms import Changed
 from lakehouse.queries.aggregate.bucket import PART, BucketAggregate
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
@@ -31,6 +29,8 @@ from lakehouse.queries.runtime.progress import Progress, progress, progress_befo
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.spark.ddl import schema_of
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.tables.tables_place import place_at
 
 _TAKEN = ("rows", "late", "missed", "refused", "unusable", "held", "bytes")
 _LOG_COLUMNS = {

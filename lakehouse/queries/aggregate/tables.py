@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
+from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
 from lakehouse.queries.runtime import tables
 from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
 from lakehouse.queries.runtime.tables import NewTable, as_columns, column_type, tables_of_repairs
 from lakehouse.spark.deviations import Frame
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s

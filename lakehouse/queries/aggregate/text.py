@@ -18,7 +18,7 @@ from lakehouse.cli.pages.explain_text import (
 )
 from lakehouse.cli.pages.figures import ended_at, length
 from lakehouse.cli.pages.picture import named, picture_of_answers
-from lakehouse.declare.durations import format_duration
+from lakehouse.config.durations import format_duration
 from lakehouse.queries.aggregate.state import AggregateState, batches
 from lakehouse.queries.runtime.state import Declared
 

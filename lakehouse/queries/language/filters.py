@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import TYPE_CHECKING, Protocol
 
-from lakehouse.declare.columns import Column
+from lakehouse.config.columns import Column
 from lakehouse.queries.kind import Conjunct, PythonCall
 from lakehouse.queries.language.predicates import Find, NoPredicate
 from lakehouse.queries.language.text import DIALECT

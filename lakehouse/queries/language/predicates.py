@@ -18,7 +18,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from sys import builtin_module_names, stdlib_module_names
 
-from lakehouse.declare.problems import nearest
+from lakehouse.config.problems import nearest
 
 FOLDER = "predicates"
 

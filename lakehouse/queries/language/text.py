@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakehouse.declare.problems import nearest
+from lakehouse.config.problems import nearest
 from lakehouse.queries.kind import kinds
 from lakehouse.queries.language.tokens import Faults, Named, Reader, Span, kind_of, word_of
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakehouse.declare.columns import NAME, RESERVED, Column
-from lakehouse.declare.problems import nearest
-from lakehouse.declare.stream import Stream
+from lakehouse.config.columns import NAME, RESERVED, Column
+from lakehouse.config.problems import nearest
+from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import Output
 from lakehouse.queries.language.arguments import unread
 from lakehouse.queries.language.predicates import Find

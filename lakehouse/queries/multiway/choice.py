@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.algorithms.multiway_join.pruning import Choice, Load, choose
-from lakehouse.home.ledger import read_ledger
-from lakehouse.home.table_log import read_columns
 from lakehouse.queries.runtime.batch_manifest import read_manifest
+from lakehouse.storage.ledger import read_ledger
+from lakehouse.storage.tables.table_log import read_columns
 
 if TYPE_CHECKING:
-    from lakehouse.home.layout import Home
     from lakehouse.queries.multiway.query import MultiwayQuery
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
+    from lakehouse.storage.layout import Home
 
 PLAIN, PRUNED = "plain", "pruned"
 _COLUMNS = ("side", "joined", "lost_s", "rows", "refused", "unusable", "held", "matching")

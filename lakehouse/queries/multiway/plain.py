@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.multiway_join.joining import Joined, results_with_new
 from lakehouse.engine.parts import sink_of
-from lakehouse.home.table_log import files_near
 from lakehouse.queries.multiway.kinds import TAKEN, kinds_of, logged_rows
 from lakehouse.queries.multiway.rows import keyed, side_columns
 from lakehouse.queries.runtime.arrow_sql import columns_read
@@ -31,16 +30,17 @@ from lakehouse.queries.runtime.by_bucket import (
 )
 from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows, raw_columns
 from lakehouse.queries.runtime.tables import output_types
+from lakehouse.storage.tables.table_log import files_near
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
-    from lakehouse.declare.stream import Stream
+    from lakehouse.config.stream import Stream
     from lakehouse.engine import Engine
     from lakehouse.engine.parts import TableSink
-    from lakehouse.home.layout import Home
     from lakehouse.queries.multiway.query import MultiwayQuery
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
     from lakehouse.queries.runtime.by_bucket import Kernel
+    from lakehouse.storage.layout import Home
 
 RESULT = "result"
 SHOWN = ("event_us", "times_us", "row_ids", "found")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s
-    from lakehouse.declare.stream import Stream
+    from lakehouse.config.stream import Stream
     from lakehouse.engine import Engine
     from lakehouse.queries.multiway.centre import Block
     from lakehouse.queries.multiway.query import MultiwayQuery

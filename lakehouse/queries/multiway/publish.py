@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
+from lakehouse.config.stream import Stream
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.batch_metrics import Facts
 from lakehouse.queries.runtime.snapshot import (
@@ -18,6 +17,7 @@ from lakehouse.queries.runtime.snapshot import (
     shared_fields,
     shown_columns,
 )
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     import duckdb

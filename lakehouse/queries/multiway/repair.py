@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from lakehouse.algorithms.multiway_join.joining import Joined, results_of
 from lakehouse.engine.parts import sink_of
-from lakehouse.home.crashpoint import crash_point
 from lakehouse.queries.multiway.plain import (
     RESULT,
     as_joined,
@@ -33,6 +32,7 @@ from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.queries.runtime.by_bucket import ROWS_A_PLACE, marked, metrics_of, run_buckets
 from lakehouse.queries.runtime.logged import Logged
 from lakehouse.queries.runtime.repair import QueryRepair
+from lakehouse.storage.crashpoint import crash_point
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Int64s

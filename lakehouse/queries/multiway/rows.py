@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lakehouse.declare.stream import Stream
+from lakehouse.config.stream import Stream
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.progress import is_refused
 from lakehouse.queries.runtime.tables import ROW_HASH, hash_of, output_columns

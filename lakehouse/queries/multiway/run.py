@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lakehouse.engine.parts import sink_of
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.table_log import bounds, read_columns
 from lakehouse.queries.multiway.centre import Block, Planner
 from lakehouse.queries.multiway.choice import PLAIN, PRUNED, choice_of, oldest_us
 from lakehouse.queries.multiway.kinds import TAKEN
@@ -39,12 +37,14 @@ from lakehouse.queries.runtime.reading import SideRows
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.spark import tables
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.tables.table_log import bounds, read_columns
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Float64s
-    from lakehouse.declare.stream import Stream
+    from lakehouse.config.stream import Stream
     from lakehouse.engine import Engine
-    from lakehouse.home.layout import Home
+    from lakehouse.storage.layout import Home
 
 # Of rows that a column can hold; bounds of many streams may be beyond.
 LARGEST = 2.0**62

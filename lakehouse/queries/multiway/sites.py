@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lakehouse.declare.problems import Problem
-from lakehouse.declare.stream import Stream
+from lakehouse.config.problems import Problem
+from lakehouse.config.stream import Stream
 from lakehouse.queries.multiway.query import MultiwayQuery
 
 Costs = Mapping[str, Mapping[str, float]]

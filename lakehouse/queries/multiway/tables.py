@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.declare.stream import Stream
+from lakehouse.config.stream import Stream
 from lakehouse.engine.rewriting import remove_rows
-from lakehouse.home.layout import Home
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime import tables as query_tables
 from lakehouse.queries.runtime.batch_manifest import finished
@@ -22,6 +21,7 @@ from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
 from lakehouse.spark import tables
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
-from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.enough_slack import enough_slack, lateness_sql, needed_sql, slack_for_all_but
 from lakehouse.queries.pairs.query import PairsQuery, held_row_bytes
 from lakehouse.queries.pairs.reported_misses import ReportedMisses
@@ -23,6 +22,7 @@ from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, i
 from lakehouse.serving.ask.waits import WAITS, waits_in_sql, waits_over_time
 from lakehouse.serving.literals import parquet_of
 from lakehouse.serving.table_reader import connected
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Bools, Int64s

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.bucketing import is_in_bucket
-from lakehouse.algorithms.late_join.clock_kernels import HORIZON, clock_after, sides_of
 from lakehouse.algorithms.late_join.contract import NO_TIME, HeldRows
+from lakehouse.algorithms.late_join.kernels.clock import HORIZON, clock_after, sides_of
 from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
-from lakehouse.home.layout import Home
-from lakehouse.home.table_files import dataset
-from lakehouse.home.table_log import read_columns, read_log
 from lakehouse.queries.pairs.bucket import Missed
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, origin, require_manifest
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_files import dataset
+from lakehouse.storage.tables.table_log import read_columns, read_log
 
 COUNTS = ("from_us", "side", "slack_us", "pairs")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakehouse.declare.durations import format_duration
+from lakehouse.config.durations import format_duration
 from lakehouse.queries.kind import of_side
 from lakehouse.queries.language.conditions import Matching, add_conjunct, conjuncts
 from lakehouse.queries.language.predicates import Find
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lakehouse.algorithms.late_join.conditions import Condition
     from lakehouse.algorithms.late_join.contract import Clock
-    from lakehouse.declare.stream import Stream
+    from lakehouse.config.stream import Stream
     from lakehouse.queries.language.tokens import Named
 
 _SECOND = 1_000_000

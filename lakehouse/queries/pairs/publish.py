@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
-from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
+from lakehouse.config.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_metrics import Facts
 from lakehouse.queries.runtime.snapshot import (
@@ -29,6 +28,7 @@ from lakehouse.queries.runtime.snapshot import (
 )
 from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.literals import text
+from lakehouse.storage.layout import Home
 from sql import statement
 
 if TYPE_CHECKING:

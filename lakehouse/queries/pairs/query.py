@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
 from lakehouse.algorithms.late_join.margin import SEEING_SILENCES, judged_share, usual_margin
-from lakehouse.declare.durations import format_duration
+from lakehouse.config.durations import format_duration
 from lakehouse.queries.kind import Conjunct, Output, Query, where_text
 
 if TYPE_CHECKING:

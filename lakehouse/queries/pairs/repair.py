@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.engine.parts import sink_of
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.table_log import read_columns
 from lakehouse.queries.pairs.bucket import PAIR, pair_columns
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.needed_slack import COUNTS
@@ -33,6 +31,8 @@ from lakehouse.queries.runtime.repair import QueryRepair, positions_of
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.tables.table_log import read_columns
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs

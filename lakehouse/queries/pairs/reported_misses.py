@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from lakehouse.home.atomic_files import write_text
+from lakehouse.storage.atomic_files import write_text
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Bools, Int64s

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.contract import NO_SOURCE, NO_TIME, Batch
-from lakehouse.declare.stream import Stream
+from lakehouse.config.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.reading import SideRows, TaskRows
 from lakehouse.queries.runtime.source import RowSource

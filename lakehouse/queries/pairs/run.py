@@ -9,9 +9,6 @@ from dataclasses import dataclass, replace
 
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.engine.parts import sink_of
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import bounds
 from lakehouse.queries.pairs.bucket import PAIR, BucketJoin, Newest
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
@@ -24,6 +21,9 @@ from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import bounds
 
 PAIR_COLUMNS = ("event_us", "left_us", "right_us", "left_row", "right_row", "wait_us")
 LOG_COLUMNS = {

@@ -20,14 +20,14 @@ import pyarrow.dataset as ds
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.rollup.levels import floor_to
-from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
+from lakehouse.config.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.reported_misses import ReportedMisses
 from lakehouse.queries.runtime import tables
 from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
 from lakehouse.spark.deviations import Frame
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Bools, Int64s

@@ -18,7 +18,7 @@ from lakehouse.cli.pages.explain_text import (
     to_repair_in_words,
 )
 from lakehouse.cli.pages.figures import ended_at, length, share
-from lakehouse.declare.durations import format_duration
+from lakehouse.config.durations import format_duration
 from lakehouse.queries.pairs.state import PairsState, batches
 from lakehouse.queries.runtime.state import Declared
 

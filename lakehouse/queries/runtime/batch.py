@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.layout import Home
-from lakehouse.home.ledger import read_ledger
 from lakehouse.queries.kind import Query
 from lakehouse.queries.runtime.batch_manifest import (
     ONE,
@@ -20,6 +17,9 @@ from lakehouse.queries.runtime.batch_manifest import (
 )
 from lakehouse.queries.runtime.by_bucket import ROWS_A_PLACE
 from lakehouse.spark import tables
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.layout import Home
+from lakehouse.storage.ledger import read_ledger
 
 # The last ingest batch of each stream.
 Through = Mapping[str, int]

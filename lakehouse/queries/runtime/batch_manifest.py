@@ -21,15 +21,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from lakehouse.declare.problems import Permanent
-from lakehouse.home.atomic_files import read_once
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.damaged import RESTORE, naming
-from lakehouse.home.folded_file import RECENT, FoldedFile
-from lakehouse.home.layout import Home
-from lakehouse.home.ledger import Entry, read_extent
-from lakehouse.home.seal import is_shared, write_sealed
-from lakehouse.home.table_log import bounds
+from lakehouse.config.problems import Permanent
+from lakehouse.storage.atomic_files import read_once
+from lakehouse.storage.control.seal import is_shared, write_sealed
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.damaged import RESTORE, naming
+from lakehouse.storage.folded_file import RECENT, FoldedFile
+from lakehouse.storage.layout import Home
+from lakehouse.storage.ledger import Entry, read_extent
+from lakehouse.storage.tables.table_log import bounds
 
 # The initial number of buckets, unless the configuration sets it.
 LEAST = 8

@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_columns
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import read_columns
 
 Facts = dict[str, Any]
 REPAIRS = ("repair", "through", "looked_at", "found", "gone", "time_us", "committed_at")

@@ -37,9 +37,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from lakehouse.home.table_files import source
-from lakehouse.home.tables_place import place_at
 from lakehouse.queries.runtime.batch_manifest import Scale, Scales, changes_at
+from lakehouse.storage.tables.table_files import source
+from lakehouse.storage.tables.tables_place import place_at
 
 LOG, STATE, METRICS = "log", "state", "metrics"
 Columns = Mapping[str, "pa.Array | pa.ChunkedArray"]

@@ -23,11 +23,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.home.table_commits import fitted
 from lakehouse.queries.runtime.bucket import METRICS, metrics_row, of_kind
 from lakehouse.queries.runtime.parts import SUNK, Parts, entries_by_sink
 from lakehouse.queries.runtime.reading import SideRows, TaskRows, items_of
 from lakehouse.queries.runtime.tables import Constants, Written
+from lakehouse.storage.tables.table_commits import fitted
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item

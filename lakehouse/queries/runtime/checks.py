@@ -18,17 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lakehouse.home.corrections import read_corrections
-from lakehouse.home.layout import Home
-from lakehouse.home.table_files import dataset
-from lakehouse.home.table_log import read_columns, read_log
-from lakehouse.home.table_reads import parts_between
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.kind import scanned as scanned_sides
 from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
 from lakehouse.spark.deviations import Frame
+from lakehouse.storage.corrections import read_corrections
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_files import dataset
+from lakehouse.storage.tables.table_log import read_columns, read_log
+from lakehouse.storage.tables.table_reads import parts_between
 
 if TYPE_CHECKING:
     from lakehouse.queries.kind import Query

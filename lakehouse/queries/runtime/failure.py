@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from lakehouse.declare.problems import Permanent
-from lakehouse.home.atomic_files import write_json
-from lakehouse.home.layout import Home
+from lakehouse.config.problems import Permanent
+from lakehouse.storage.atomic_files import write_json
+from lakehouse.storage.layout import Home
 
 
 class QueryFailed(Permanent, RuntimeError):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_columns
 from lakehouse.queries.kind import Conjunct, Query, Side, condition_in_words, scanned
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import read_columns
 
 Facts = dict[str, Any]
 OPERATOR = (

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.home.ledger import read_ledger
-from lakehouse.home.table_log import files_near, read_columns
 from lakehouse.queries.runtime import arrow_sql
+from lakehouse.storage.ledger import read_ledger
+from lakehouse.storage.tables.table_log import files_near, read_columns
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item
-    from lakehouse.home.layout import Home
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
     from lakehouse.queries.runtime.reading import FileRows
+    from lakehouse.storage.layout import Home
 
 _TIME = pa.schema([("time_us", pa.int64())])
 

@@ -20,17 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from lakehouse.home.damaged import naming
-from lakehouse.home.table_commits import fitted
-from lakehouse.home.table_files import source
-from lakehouse.home.table_reads import named_columns
-from lakehouse.home.tables_place import place_at
 from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.scan.task import READER, Work
+from lakehouse.storage.damaged import naming
+from lakehouse.storage.tables.table_commits import fitted
+from lakehouse.storage.tables.table_files import source
+from lakehouse.storage.tables.table_reads import named_columns
+from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
-    from lakehouse.home.layout import Home
-    from lakehouse.home.table_log import Ranges
+    from lakehouse.storage.layout import Home
+    from lakehouse.storage.tables.table_log import Ranges
 
 # Rows of a file that are in memory at the same time.
 BATCH_ROWS = 1 << 17

@@ -16,10 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.home.corrections import raw_from, read_corrections
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.table_log import files_near
-from lakehouse.home.table_reads import named_columns
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.arrow_sql import columns_read
 from lakehouse.queries.runtime.batch_manifest import (
@@ -38,12 +34,16 @@ from lakehouse.queries.runtime.reading import FileRows, SideRows
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
+from lakehouse.storage.corrections import raw_from, read_corrections
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.tables.table_log import files_near
+from lakehouse.storage.tables.table_reads import named_columns
 
 if TYPE_CHECKING:
-    from lakehouse.home.layout import Home
-    from lakehouse.home.table_log import Ranges
     from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.batch_manifest import Scales, Span
+    from lakehouse.storage.layout import Home
+    from lakehouse.storage.tables.table_log import Ranges
 
 R = TypeVar("R", bound=QueryRun[Any])
 _NEVER = -(2**62)

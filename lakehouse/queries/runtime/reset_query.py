@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from lakehouse.home.control.copies import drop, shared_in
-from lakehouse.home.layout import Home
-from lakehouse.home.lease import lease
-from lakehouse.home.outcomes import forget_outcome
-from lakehouse.home.query_meaning import replace_definition
-from lakehouse.home.table_maintenance import remove_table
+from lakehouse.storage.control.copies import drop, shared_in
+from lakehouse.storage.control.lease import lease
+from lakehouse.storage.control.outcomes import forget_outcome
+from lakehouse.storage.layout import Home
+from lakehouse.storage.query_meaning import replace_definition
+from lakehouse.storage.tables.table_maintenance import remove_table
 
 JOBS = ("run_queries", "repair_late", "check_queries", "maintain_queries")
 _FORGOTTEN = "(being forgotten)"

@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from uuid import uuid4
 
 from lakehouse.engine.parts import commit_entries, sink_of
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.query_meaning import require_same
-from lakehouse.home.table_log import file_bounds
 from lakehouse.queries.kind import Query, definition_of, kind_of, written_as
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
 from lakehouse.queries.runtime.batch_manifest import ONE, Wanted
@@ -25,17 +22,20 @@ from lakehouse.queries.runtime.bucket import STATE, SegmentFiles, StateBefore, S
 from lakehouse.queries.runtime.by_bucket import Output
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.spark import tables
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.query_meaning import require_same
+from lakehouse.storage.tables.table_log import file_bounds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
 
-    from lakehouse.declare.stream import Stream
+    from lakehouse.config.stream import Stream
     from lakehouse.engine import Engine
-    from lakehouse.home.layout import Home
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
     from lakehouse.queries.runtime.tables import Written
+    from lakehouse.storage.layout import Home
 
 Q = TypeVar("Q", bound=Query)
 _STATES = ("bucket", "part", "content", "leave_us")

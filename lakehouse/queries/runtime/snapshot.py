@@ -15,11 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakehouse.algorithms.rollup.levels import floor_to
-from lakehouse.declare.columns import Column
-from lakehouse.declare.stream import Stream, instant_us
-from lakehouse.home.doubtful import doubts_of
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import bounds, files_between, table_id
+from lakehouse.config.columns import Column
+from lakehouse.config.stream import Stream, instant_us
 from lakehouse.queries.kind import Output, Query
 from lakehouse.queries.runtime.batch_metrics import (
     BatchMetrics,
@@ -32,6 +29,9 @@ from lakehouse.serving.file.query_snapshot import QuerySnapshot, ShownColumn, co
 from lakehouse.serving.file.row_store import Appended, RowStore
 from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.literals import name, parquet
+from lakehouse.storage.doubtful import doubts_of
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import bounds, files_between, table_id
 from sql import statement
 
 if TYPE_CHECKING:

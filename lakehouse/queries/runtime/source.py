@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
-from lakehouse.home.table_log import Ranges, files_near
 from lakehouse.queries.runtime.arrow_sql import columns_read
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.reading import (
@@ -25,13 +24,14 @@ from lakehouse.queries.runtime.reading import (
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import Reader, readers_of
 from lakehouse.queries.runtime.scan.scan import Scan
+from lakehouse.storage.tables.table_log import Ranges, files_near
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakehouse.home.layout import Home
     from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.batch_manifest import Span
+    from lakehouse.storage.layout import Home
 
 
 # Files whose statistics lie in none of so many ranges of time are not read.

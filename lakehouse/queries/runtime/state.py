@@ -20,11 +20,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, ClassVar
 
-from lakehouse.declare.stream import Stream
-from lakehouse.home.doubtful import Doubt, doubts_of
-from lakehouse.home.layout import Home
-from lakehouse.home.ledger import read_ledger
-from lakehouse.home.query_meaning import meanings
+from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import (
     Query,
     Side,
@@ -41,6 +37,10 @@ from lakehouse.queries.runtime.failure import Failure, read_failure
 from lakehouse.queries.runtime.operators import Scans, conditions_of, read_scans
 from lakehouse.queries.runtime.reset_query import known_queries
 from lakehouse.serving.literals import parquet_of
+from lakehouse.storage.doubtful import Doubt, doubts_of
+from lakehouse.storage.layout import Home
+from lakehouse.storage.ledger import read_ledger
+from lakehouse.storage.query_meaning import meanings
 
 Facts = dict[str, Any]
 _METRICS = (

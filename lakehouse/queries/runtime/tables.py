@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.declare.columns import sql_type
-from lakehouse.declare.stream import Stream
+from lakehouse.config.columns import sql_type
+from lakehouse.config.stream import Stream
 from lakehouse.engine.parts import file_items
 from lakehouse.engine.rewriting import remove_rows
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import files_between
-from lakehouse.home.table_reads import pieces_of
-from lakehouse.home.tables_place import place_at
 from lakehouse.queries.kind import Output, Side
 from lakehouse.queries.runtime.batch_manifest import finished, read_manifest
 from lakehouse.spark import tables
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import files_between
+from lakehouse.storage.tables.table_reads import pieces_of
+from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.engine.parts import sink_of
-from lakehouse.home.crashpoint import crash_point
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.scan.task import ROW
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import Written
 from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.storage.crashpoint import crash_point
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
+from lakehouse.config.stream import Stream
 from lakehouse.queries.runtime import tables
 from lakehouse.queries.runtime.checks import QueryTables, scanned
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types
 from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.storage.layout import Home
 
 
 def create_tables(layout: Home, query: SelectionQuery, streams: Mapping[str, Stream]) -> None:

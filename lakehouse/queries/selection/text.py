@@ -7,7 +7,7 @@ from typing import Any
 
 from lakehouse.cli.pages.explain_text import SCAN, Table, held_cells, scan_cells, state_in_words
 from lakehouse.cli.pages.figures import length
-from lakehouse.declare.durations import format_duration
+from lakehouse.config.durations import format_duration
 
 Facts = Mapping[str, Any]
 TITLE = "selections"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.limits import TIMEOUT_S, limited
 from lakehouse.serving.ask.question import (
     AskError,
@@ -24,6 +23,7 @@ from lakehouse.serving.ask.question import (
 from lakehouse.serving.ask.series import MOST_KEYS, Key, check_lines, check_size
 from lakehouse.serving.literals import text, text_map
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     import duckdb

@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse.home.corrections import raw_from, read_corrections
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.limits import TIMEOUT_S, limited
 from lakehouse.serving.ask.question import Question, Timestamp
 from lakehouse.serving.ask.raw import raw_rows, scanned
 from lakehouse.serving.ask.series import Bucket, series
 from lakehouse.serving.literals import name, text
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
+from lakehouse.storage.corrections import raw_from, read_corrections
+from lakehouse.storage.layout import Home
 
 # If nearly all rows of a bucket are expected to come later, the estimate is at most twenty times its rows.
 _LEAST_ARRIVED = 0.05

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ladder import chosen_grouping
 from lakehouse.serving.ask.limits import TIMEOUT_S, limited
 from lakehouse.serving.ask.macros import answer
@@ -27,6 +26,7 @@ from lakehouse.serving.ask.question import (
 )
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     import duckdb

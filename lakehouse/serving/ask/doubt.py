@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakehouse.algorithms.ingest.double_hour import double_hours
-from lakehouse.home.doubtful import counted
 from lakehouse.serving.ask.ladder import Doubtful, ladder_of
 from lakehouse.serving.ask.question import Answer, Question
 from lakehouse.serving.literals import text
+from lakehouse.storage.doubtful import counted
 
 if TYPE_CHECKING:
     import duckdb

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from lakehouse.declare.timestamps import iso_timestamp
+from lakehouse.config.timestamps import iso_timestamp
 from lakehouse.serving.literals import text
 
 if TYPE_CHECKING:

@@ -17,11 +17,7 @@ from typing import Any
 import duckdb
 
 from lakehouse.algorithms.rollup.rounding import QUOTIENT_ROUNDING, SUM_ROUNDING
-from lakehouse.declare.timestamps import iso_timestamp
-from lakehouse.home.corrections import RETRACT, raw_from, read_corrections
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import files_between
-from lakehouse.home.tables_place import is_on_store
+from lakehouse.config.timestamps import iso_timestamp
 from lakehouse.serving.ask.doubt import doubts
 from lakehouse.serving.ask.ladder import chosen_grouping, ladder_of
 from lakehouse.serving.ask.macros import answer
@@ -30,6 +26,10 @@ from lakehouse.serving.literals import name, parquet, text
 from lakehouse.serving.sandbox.locked import MEMORY_LIMIT
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.serving.table_reader import connected
+from lakehouse.storage.corrections import RETRACT, raw_from, read_corrections
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import files_between
+from lakehouse.storage.tables.tables_place import is_on_store
 
 
 def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:

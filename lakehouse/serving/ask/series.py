@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask import parts
 from lakehouse.serving.ask.ladder import is_refined
 from lakehouse.serving.ask.limits import TIMEOUT_S, limited
@@ -31,6 +30,7 @@ from lakehouse.serving.ask.question import (
 )
 from lakehouse.serving.literals import text, text_map, texts
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     import duckdb

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.gate import TotalsDiffer
 from lakehouse.serving.file.publish import Published, publish
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from lakehouse.serving.file.snapshot import StreamSnapshot
 from lakehouse.serving.file.withheld import Withheld
+from lakehouse.storage.layout import Home
 
 
 def publish_agreeing(

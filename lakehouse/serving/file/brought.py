@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.home.atomic_files import sync
 from lakehouse.serving.file.store_versions import StoredFile, fetch, listed, stored_versions
 from lakehouse.serving.file.versions import (
     Hold,
@@ -30,9 +29,10 @@ from lakehouse.serving.file.versions import (
     take_in,
     versions,
 )
+from lakehouse.storage.atomic_files import sync
 
 if TYPE_CHECKING:
-    from lakehouse.home.store_path import StorePath
+    from lakehouse.storage.stores.store_path import StorePath
 
 log = logging.getLogger(__name__)
 # How often a listed file may be missing when it is downloaded, because newer versions were published meanwhile.
@@ -67,7 +67,7 @@ def look(folder: Path) -> None:
     store = store_of(folder)
     if store is None:
         return
-    from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
+    from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
 
     try:
         bring_current(folder, store)

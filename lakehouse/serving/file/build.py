@@ -16,7 +16,7 @@ import duckdb
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.algorithms.rollup.refinement import MOST_SERIES, refinements
-from lakehouse.declare.durations import format_duration
+from lakehouse.config.durations import format_duration
 from lakehouse.serving.file.changes import combined_of, write_changed
 from lakehouse.serving.file.macros import create_macros, tables, views
 from lakehouse.serving.file.merge import SMALL_ROW_GROUP, Stored, open_fresh, settle

@@ -10,7 +10,7 @@ from itertools import islice
 
 import duckdb
 
-from lakehouse.declare.problems import Permanent
+from lakehouse.config.problems import Permanent
 from lakehouse.serving.file.changes import combined_of, totals_of_changes
 from lakehouse.serving.file.previous import published_streams
 from lakehouse.serving.file.segments import BLOCK

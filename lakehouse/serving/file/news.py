@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import files_between, newest_version
 from lakehouse.serving.file.publish import Published
 from lakehouse.serving.file.snapshot import ChangedNodes, StreamSnapshot
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import files_between, newest_version
 
 Actions = list[dict[str, Any]]
 # How long versions share nodes and rows before all are written anew, sorted, and compared with the shared ones.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
-from lakehouse.declare.stream import COUNTER_PARTS
+from lakehouse.config.stream import COUNTER_PARTS
 from lakehouse.serving.file.segments import BLOCK
 from lakehouse.serving.file.snapshot import ROWS, PublishedMeasure, StreamSnapshot
 from lakehouse.serving.literals import literal, name, text

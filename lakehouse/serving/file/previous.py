@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.segments import attach, of_nodes, of_rows
 from lakehouse.serving.file.shared_rows import RowsBefore
 from lakehouse.serving.file.versions import current_version, database_path, hold_current, segments_of
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.locked import connect_locked
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,8 +14,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.brought import bringing
 from lakehouse.serving.file.build import drafted, write_tables
 from lakehouse.serving.file.gate import TotalsDiffer, reconcile
@@ -43,6 +41,8 @@ from lakehouse.serving.file.versions import (
 )
 from lakehouse.serving.file.withheld import Withheld, without_others
 from lakehouse.serving.sandbox.locked import connect_locked
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.layout import Home
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.home.appends import appended_since, before_appended
-from lakehouse.home.table_log import newest_version, read_log, table_id
-from lakehouse.home.tables_place import place_at
 from lakehouse.serving.file.merge import Size, remaining
 from lakehouse.serving.file.segments import ROWS, catalog
 from lakehouse.serving.file.shared_rows import SCHEMA, RowsBefore, SharedRows
 from lakehouse.serving.file.versions import draft_path
 from lakehouse.serving.literals import literal, name, parquet, row, text
+from lakehouse.storage.tables.appends import appended_since, before_appended
+from lakehouse.storage.tables.table_log import newest_version, read_log, table_id
+from lakehouse.storage.tables.tables_place import place_at
 from sql import statement
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import duckdb
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.previous import published_rows
 from lakehouse.serving.file.segments import attach
 from lakehouse.serving.file.versions import database_path, hold_version, segments_of
 from lakehouse.serving.literals import name, text
+from lakehouse.storage.layout import Home
 
 # Columns of a query that are counted, or added up from version to version.
 _KEPT_UP = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
-from lakehouse.declare.stream import Stream
+from lakehouse.config.stream import Stream
 from lakehouse.serving.file.macros import ROW_FILES, macros, tables, views
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from lakehouse.serving.file.unchecked import UncheckedRange

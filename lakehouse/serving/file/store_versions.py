@@ -18,12 +18,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.seal import require_leases
 from lakehouse.serving.file.versions import database_path, segment_path
+from lakehouse.storage.control.seal import require_leases
+from lakehouse.storage.crashpoint import crash_point
 
 if TYPE_CHECKING:
-    from lakehouse.home.store_path import StorePath
+    from lakehouse.storage.stores.store_path import StorePath
 
 # The time that a reader of a list has to download the version's own file, whatever is published meanwhile.
 _TO_FETCH_S = 60
@@ -66,7 +66,7 @@ def listed(store: StorePath, version: int) -> Listed:
 
 @lru_cache(64)
 def _listed(store: str, version: int) -> Listed:
-    from lakehouse.home.store_path import StorePath
+    from lakehouse.storage.stores.store_path import StorePath
 
     return _from_json(_list_path(StorePath(store), version).read_bytes())
 

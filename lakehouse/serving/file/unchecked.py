@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lakehouse.home.doubtful import ranges_in_doubt
+from lakehouse.storage.doubtful import ranges_in_doubt
 
 
 class UncheckedRange(NamedTuple):

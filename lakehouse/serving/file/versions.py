@@ -25,12 +25,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from lakehouse.home.atomic_files import sync, write_text
-from lakehouse.home.seal import is_shared, naming_drafts, write_sealed
-from lakehouse.home.tables_place import is_on_store, place_in
+from lakehouse.storage.atomic_files import sync, write_text
+from lakehouse.storage.control.seal import is_shared, naming_drafts, write_sealed
+from lakehouse.storage.tables.tables_place import is_on_store, place_in
 
 if TYPE_CHECKING:
-    from lakehouse.home.store_path import StorePath
+    from lakehouse.storage.stores.store_path import StorePath
 
 _RETRIES = 50
 
@@ -132,7 +132,7 @@ def store_of(folder: Path) -> StorePath | None:
     tables = place_in(folder.parent)
     if not is_on_store(tables):
         return None
-    from lakehouse.home.store_path import StorePath
+    from lakehouse.storage.stores.store_path import StorePath
 
     return StorePath(tables / "serving")
 

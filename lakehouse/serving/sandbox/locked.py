@@ -14,10 +14,10 @@ from pathlib import Path
 
 import duckdb
 
-from lakehouse.home.damaged import DamagedFile
 from lakehouse.serving.file.segments import attach
 from lakehouse.serving.file.versions import anew, segments_of
 from lakehouse.serving.sandbox.limits import MEMORY_MB
+from lakehouse.storage.damaged import DamagedFile
 
 MEMORY_LIMIT = f"{MEMORY_MB}MB"
 # Threads of one process share DuckDB's instance of a file: only one may attach and lock at a time.

@@ -21,12 +21,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.declare.config_paths import located, store_url
-from lakehouse.home.layout import Home
+from lakehouse.config.config_paths import located, store_url
 from lakehouse.serving.file.brought import hold_brought
 from lakehouse.serving.file.versions import Hold, hold, store_of
 from lakehouse.serving.sandbox.limits import MEMORY_MB, TIMEOUT_S
 from lakehouse.serving.sandbox.together import TooMuchTogether, counted
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     import duckdb

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from lakehouse.declare.durations import parse_duration
+from lakehouse.config.durations import parse_duration
 from lakehouse.serving.ask.question import AskError, microseconds
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.web.access import MOST_PARAMETERS, check_all_streams, check_stream, note, token

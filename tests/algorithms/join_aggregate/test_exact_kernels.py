@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.join_aggregate.exact_kernels import LIMBS, add, rounded, two_sum
+from lakehouse.algorithms.join_aggregate.kernels.exact import LIMBS, add, rounded, two_sum
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 FLOATS = FINITE | st.sampled_from([5e-324, -5e-324, 2.0**1023, 1e16, -1e16, 1.0, -1.0, 2.0**-1022])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.clock_kernels import (
+from lakehouse.algorithms.late_join.kernels.clock import (
     HOLD,
     HORIZON,
     NEWEST,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.late_join.audit import Periods
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch
+from lakehouse.algorithms.late_join.kernels.needed_slack import cheapest
 from lakehouse.algorithms.late_join.margin import judged_share
-from lakehouse.algorithms.late_join.needed_slack_kernels import cheapest
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.algorithms.late_join.repair import missing_pairs

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import NO_SOURCE, NO_TIME, Batch
+from lakehouse.algorithms.late_join.kernels.source import DUE, SHARE
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.algorithms.late_join.qjoin import QJoin
-from lakehouse.algorithms.late_join.source_kernels import DUE, SHARE
 from tests.algorithms.late_join.streams import outcome_of, parts
 
 SECOND = 1_000_000

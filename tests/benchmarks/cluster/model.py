@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakehouse.declare.stream import Source
-from lakehouse.home import table_commits
-from lakehouse.streams.sources.files import matching
+from lakehouse.config.stream import Source
+from lakehouse.ingest.sources.files import matching
+from lakehouse.storage.tables import table_commits
 from tests.benchmarks.cluster.steps import Measured, lead
 
 DEVICES, ROWS_A_DAY, EVERY_S = 10**6, 10**10, 60

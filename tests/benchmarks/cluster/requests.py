@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from jobs import build_rollups, ingest, publish
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.store_path import StorePath
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
+from lakehouse.storage.stores.store_path import StorePath
 from tests.benchmarks.cluster.model import EVERY_S
 from tests.end_to_end.test_tables_on_store import begin, land
 from tests.stores.s3 import BUCKET, S3, named

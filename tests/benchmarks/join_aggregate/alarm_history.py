@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.snapshots import queries_to_publish
-from lakehouse.home.query_meaning import require_same
-from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, open_table
-from lakehouse.home.table_reads import read_between
 from lakehouse.queries.aggregate import alarms
 from lakehouse.queries.aggregate.tables import create_tables
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.serving.file.publish import publish
+from lakehouse.storage.query_meaning import require_same
+from lakehouse.storage.tables.table_commits import append_arrow, arrow_schema, fitted, open_table
+from lakehouse.storage.tables.table_reads import read_between
 from tests.benchmarks.parts import cpu_s
 from tests.queries.answered import START_US, declare, query_of
 

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
-from lakehouse.home import table_commits
-from lakehouse.home.table_log import files_near
 from lakehouse.queries.runtime.logged import MOST_RANGES as _MOST_RANGES
 from lakehouse.queries.runtime.reading import FileRows, Near
 from lakehouse.queries.runtime.source import MOST_RANGES
+from lakehouse.storage.tables import table_commits
+from lakehouse.storage.tables.table_log import files_near
 from tests.benchmarks import page
 
 SECOND = 1_000_000

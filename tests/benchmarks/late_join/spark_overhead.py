@@ -24,7 +24,7 @@ from jobs import ingest
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
-from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.engine import engine_of
 from lakehouse.queries.pairs import run as online
 from lakehouse.queries.pairs.query import PairsQuery

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 
-from lakehouse.declare.stream import Stream
+from lakehouse.config.stream import Stream
 from lakehouse.engine import engine_of
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import read_rows
 from tests.benchmarks.parts import cpu_s
 from tests.shuffle_metrics import Meter
 

@@ -25,17 +25,17 @@ import pyarrow.parquet as pq
 
 from jobs import publish
 from jobs.snapshots import queries_to_publish, snapshot_of
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.layout import Home
-from lakehouse.home.query_meaning import require_same
-from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, open_table, write_arrow
-from lakehouse.home.table_reads import read_between
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.pairs.tables import create_tables
 from lakehouse.serving.file import macros
 from lakehouse.serving.file import publish as published_file
 from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
+from lakehouse.storage.layout import Home
+from lakehouse.storage.query_meaning import require_same
+from lakehouse.storage.tables.table_commits import append_arrow, arrow_schema, fitted, open_table, write_arrow
+from lakehouse.storage.tables.table_reads import read_between
 from tests.benchmarks.parts import cpu_s
 
 HISTORIES, QUICK_HISTORIES = (1_000, 10_000, 100_000), (10, 100)

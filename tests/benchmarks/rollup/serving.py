@@ -27,12 +27,12 @@ from typing import Any
 import duckdb
 
 from lakehouse.algorithms.rollup.levels import Level, horizons
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Question
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.storage.layout import Home
 from tests.benchmarks import page
 
 SECOND_US, MINUTE_US, HOUR_US, DAY_US = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000

@@ -20,8 +20,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.table_log import read_log, read_rows
+from lakehouse.config.settings import Settings, load_settings
+from lakehouse.storage.tables.table_log import read_log, read_rows
 from tests.benchmarks import page
 from tests.benchmarks.scheduling.rows import REAL, absent
 

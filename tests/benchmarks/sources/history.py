@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from jobs import maintain, publish
-from lakehouse.declare.settings import load_settings
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_log
+from lakehouse.config.settings import load_settings
 from lakehouse.spark.session import build_session
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import read_log
 from tests.benchmarks.history import take_in
 from tests.benchmarks.sources.freshness import CONFIG, QUICK_S, RATES, Replay, served
 

@@ -21,9 +21,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from lakehouse.declare.stream import Source
-from lakehouse.home import store_client
-from lakehouse.streams.sources.listing import Look
+from lakehouse.config.stream import Source
+from lakehouse.ingest.sources.listing import Look
+from lakehouse.storage.stores import store_client
 
 PAGE = 1000
 _OBJECT = (

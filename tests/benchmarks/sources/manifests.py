@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
+from lakehouse.ingest.sources.landed_content import digest
+from lakehouse.ingest.sources.manifest import LandedFile, Manifest
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.spark.session import started_session
-from lakehouse.streams.sources.landed_content import digest
-from lakehouse.streams.sources.manifest import LandedFile, Manifest
-from lakehouse.streams.sources.manifest_store import ManifestStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ COLUMNS = ("ts", "device", "temp", "humidity")
 FIRST = """
 import sys, time
 from pathlib import Path
-from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 started = time.perf_counter()
 ManifestStore(Path(sys.argv[1]))
 print(time.perf_counter() - started)

@@ -18,14 +18,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.declare.settings import load_settings
-from lakehouse.declare.stream import Stream
-from lakehouse.home.envelope import Message
-from lakehouse.streams.sources.manifest import Layout
-from lakehouse.streams.sources.numbered import located_lines
-from lakehouse.streams.sources.parser import Parser
-from tests.streams.sources.test_network import CONN
-from tests.streams.sources.test_sensors import CHIRPSTACK, HELIUM, TTN, state
+from lakehouse.config.settings import load_settings
+from lakehouse.config.stream import Stream
+from lakehouse.ingest.parser.parser import Parser
+from lakehouse.ingest.sources.manifest import Layout
+from lakehouse.ingest.sources.numbered import located_lines
+from lakehouse.storage.envelope import Message
+from tests.ingest.sources.test_network import CONN
+from tests.ingest.sources.test_sensors import CHIRPSTACK, HELIUM, TTN, state
 
 T0 = 1_600_000_000
 SMALL, LARGE, QUICK = 1_000, 100_000, 5_000

@@ -32,16 +32,16 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from jobs import ingest
-from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.config.settings import Settings, load_settings
+from lakehouse.ingest import ingest as batches
+from lakehouse.ingest.batch_jobs import judged_batch
+from lakehouse.ingest.batch_records import BatchRecords, StreamTables
+from lakehouse.ingest.drain import IngestRefused
+from lakehouse.ingest.sources.files import all_landed, matching
+from lakehouse.ingest.sources.manifest import Manifest
+from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.ingest.sources.probe import probe_of
 from lakehouse.spark.session import started_session
-from lakehouse.streams import ingest as batches
-from lakehouse.streams.batch_jobs import judged_batch
-from lakehouse.streams.batch_records import BatchRecords, StreamTables
-from lakehouse.streams.drain import IngestRefused
-from lakehouse.streams.sources.files import all_landed, matching
-from lakehouse.streams.sources.manifest import Manifest
-from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.probe import probe_of
 from tests.benchmarks.page import table, write
 from tests.benchmarks.parts import cpu_s
 from tests.benchmarks.stopwatch import jobs_since

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.streams.sources.manifest import OffsetRange
+from lakehouse.ingest.sources.manifest import OffsetRange
 from tests.cli.conftest import Tidemark
 
 CONFIG = """

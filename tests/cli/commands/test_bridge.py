@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.heartbeats import Heartbeat, write_heartbeat
-from lakehouse.home.layout import Home
+from lakehouse.storage.heartbeats import Heartbeat, write_heartbeat
+from lakehouse.storage.layout import Home
 from tests.cli.conftest import Tidemark
 
 LORA = """

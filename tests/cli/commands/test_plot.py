@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.withheld import Withheld
+from lakehouse.storage.layout import Home
 from tests.cli.conftest import START_US, Tidemark
 from tests.cli.pages.test_chart_page import charts_of
 from tests.serving.conftest import STREAMS

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.layout import Home
-from lakehouse.home.lease import lease
-from lakehouse.home.query_meaning import replace_definition
+from lakehouse.storage.control.lease import lease
+from lakehouse.storage.layout import Home
+from lakehouse.storage.query_meaning import replace_definition
 from tests.cli.conftest import Tidemark
 from tests.queries.joined import declare, run_by_hand, write_ledger
 

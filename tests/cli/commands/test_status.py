@@ -4,8 +4,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lakehouse.home.layout import Home
-from lakehouse.home.outcomes import record
+from lakehouse.storage.control.outcomes import record
+from lakehouse.storage.layout import Home
 from tests.cli.conftest import Tidemark
 
 

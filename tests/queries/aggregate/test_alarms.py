@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, open_table
-from lakehouse.home.table_maintenance import compact_and_vacuum
-from lakehouse.home.table_reads import read_between
 from lakehouse.queries.aggregate.alarms import named, standing_alarms
 from lakehouse.queries.aggregate.tables import create_tables
+from lakehouse.storage.tables.table_commits import append_arrow, arrow_schema, fitted, open_table
+from lakehouse.storage.tables.table_maintenance import compact_and_vacuum
+from lakehouse.storage.tables.table_reads import read_between
 from tests.queries.answered import TEXT as ANSWERED
 from tests.queries.answered import declare, query_of
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.serving.file.publish import publish
 from tests.cli.conftest import Tidemark

@@ -9,8 +9,6 @@ import duckdb
 import pytest
 
 from jobs.snapshots import queries_to_publish
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import files_between
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.kind import Query
 from lakehouse.queries.registered import QueryError
@@ -20,6 +18,8 @@ from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.query_snapshot import write_alone
 from lakehouse.serving.file.snapshot import fingerprint
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import files_between
 from sql import statement
 from tests.queries.answered import (
     AT,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.algorithms.join_aggregate.contract import Aggregate, Shape
-from lakehouse.declare.stream import Stream
+from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate import query as words
 from lakehouse.queries.aggregate.query import AggregateQuery, places_of, shape_of
 from lakehouse.queries.kind import from_in_words

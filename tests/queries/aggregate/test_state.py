@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.queries.aggregate.live_answers import over_time
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.aggregate.query import AggregateQuery

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.tables import AggregateTables, open_tables
 from lakehouse.queries.runtime.checks import frames_of
+from lakehouse.storage.layout import Home
 from quality.rules import load_rules
 from tests.queries.answered import FLOORS, TEXT, Aggregated, Alarm, Answer, Logged, declare, query_of, us
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.declare.problems import ConfigError
-from lakehouse.declare.settings import load_settings
+from lakehouse.config.problems import ConfigError
+from lakehouse.config.settings import load_settings
 from lakehouse.queries.aggregate.query import AggregateQuery, Input
 from lakehouse.queries.kind import Conjunct, PythonCall, Query
 from lakehouse.queries.multiway.query import MultiwayQuery, Windowed

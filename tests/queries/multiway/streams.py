@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.engine import engine_of
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import MultiwayRun

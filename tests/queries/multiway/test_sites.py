@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.declare.problems import ConfigError
-from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.config.problems import ConfigError
+from lakehouse.config.settings import Settings, load_settings
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.sites import transfer_of
 

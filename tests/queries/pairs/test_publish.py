@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.snapshots import queries_to_publish
-from lakehouse.home.layout import Home
-from lakehouse.home.table_commits import append
 from lakehouse.queries.pairs.publish import PairsSnapshot, snapshot_of
 from lakehouse.serving.file.previous import published_queries
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.query_snapshot import write_alone
 from lakehouse.serving.file.snapshot import fingerprint
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_commits import append
 from sql import statement
 from tests.oracles.late_join.audit import audit
 from tests.queries.joins import ANSWERS, REPAIRED_AT, SECOND, STREAMS, Joined, Logged, Pair, random_join

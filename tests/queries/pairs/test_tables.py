@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from lakehouse.declare.settings import QualitySettings
-from lakehouse.home.layout import Home
+from lakehouse.config.settings import QualitySettings
 from lakehouse.queries.pairs.reported_misses import ReportedMisses
 from lakehouse.queries.pairs.tables import PairsTables, missed_periods, open_tables
 from lakehouse.queries.runtime.checks import frames_of
+from lakehouse.storage.layout import Home
 from quality.rules import load_rules
 from tests.queries.joins import ANSWERS, SECOND, Joined, Logged, Pair
 

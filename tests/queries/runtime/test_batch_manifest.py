@@ -9,9 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.home.crashpoint import QUERY_FOLDING_POINTS
-from lakehouse.home.layout import Home
-from lakehouse.home.ledger import Entry
 from lakehouse.queries.runtime import batch_manifest
 from lakehouse.queries.runtime.batch_manifest import (
     LEAST,
@@ -30,6 +27,9 @@ from lakehouse.queries.runtime.batch_manifest import (
     write_manifest,
 )
 from lakehouse.queries.runtime.logged import in_new_buckets
+from lakehouse.storage.crashpoint import QUERY_FOLDING_POINTS
+from lakehouse.storage.layout import Home
+from lakehouse.storage.ledger import Entry
 
 NUMBERS = st.integers(1, 24)
 

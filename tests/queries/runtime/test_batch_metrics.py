@@ -5,8 +5,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lakehouse.home.layout import Home
 from lakehouse.queries.runtime.batch_metrics import is_finished, is_open, read_batch_metrics
+from lakehouse.storage.layout import Home
 from tests.queries.joins import Joined, Logged, Pair
 
 NAMES = ("batch", "bucket", "rows", "missed")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakehouse.engine import engine_of
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime import tables as runtime_tables
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, write_manifest
 from lakehouse.queries.runtime.tables import drop_old_states
 from lakehouse.spark import tables
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import read_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.queries.runtime.state import Declared, QueryState, explain, state_of
 from tests.queries import joined
 from tests.queries.scanned import KINDS, declare, run_by_hand, stop

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.layout import Home
-from lakehouse.home.lease import LeaseHeld, lease
-from lakehouse.home.outcomes import read_all, record
-from lakehouse.home.query_meaning import QueryChanged, read_definition, replace_definition, require_same
 from lakehouse.queries.runtime import reset_query as forgetting
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.reset_query import forget, known_queries
+from lakehouse.storage.control.lease import LeaseHeld, lease
+from lakehouse.storage.control.outcomes import read_all, record
+from lakehouse.storage.layout import Home
+from lakehouse.storage.query_meaning import QueryChanged, read_definition, replace_definition, require_same
 
 MEANING = "a JOIN b"
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.home.layout import Home
-from lakehouse.home.table_commits import append_arrow, create_table, open_table
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics
 from lakehouse.queries.runtime.snapshot import KindsMetrics, folded, read_published_metrics
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_commits import append_arrow, create_table, open_table
 
 KINDS = KindsMetrics({"rows_found": "pairs", "late": "absent"}, ["newest_us", "left_us"])
 BATCHES = pa.schema(

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.declare.settings import Settings
-from lakehouse.home.query_meaning import replace_definition
+from lakehouse.config.settings import Settings
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.state import Facts, overview
+from lakehouse.storage.query_meaning import replace_definition
 from tests.queries.joined import AT, SECOND, START_US, TEXT, declare, run_by_hand, write_figures, write_ledger
 
 

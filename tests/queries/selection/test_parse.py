@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.declare.problems import Problem
+from lakehouse.config.problems import Problem
 from lakehouse.queries.kind import DEADLINE_US, Conjunct, Output, PythonCall, definition_of
 from lakehouse.queries.registered import QueryError, parse_query, read_queries
 from lakehouse.queries.selection.query import Selected, SelectionQuery

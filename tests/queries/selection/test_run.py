@@ -11,9 +11,8 @@ import pytest
 
 from jobs import maintain_queries, run_queries
 from jobs.snapshots import queries_to_publish
-from lakehouse.declare.settings import Settings
+from lakehouse.config.settings import Settings
 from lakehouse.engine import engine_of
-from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.checks import frames_of, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.scan.measurements import read_before
@@ -24,6 +23,7 @@ from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.queries.selection.run import SelectionRun
 from lakehouse.queries.selection.tables import open_tables
 from lakehouse.serving.file.build import write_tables
+from lakehouse.storage.tables.table_log import read_rows
 from tests.engine.jobs import jobs_of
 from tests.readings import declared, write
 from tests.taking_in import take_in

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
+from lakehouse.config.stream import Stream
 from lakehouse.queries.runtime.batch_metrics import Facts
 from lakehouse.queries.runtime.snapshot import (
     KindsMetrics,
@@ -15,6 +14,7 @@ from lakehouse.queries.runtime.snapshot import (
     shared_fields,
     shown_columns,
 )
+from lakehouse.storage.layout import Home
 from tests.queries.toy_kind.query import SampleQuery
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
+from lakehouse.config.stream import Stream
 from lakehouse.queries.runtime import tables
 from lakehouse.queries.runtime.checks import QueryTables, scanned
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types
+from lakehouse.storage.layout import Home
 from tests.queries.toy_kind.query import SampleQuery
 
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
+from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.serving.ask.answer_series import answer_series
 from lakehouse.serving.ask.question import AskError
@@ -21,6 +20,7 @@ from lakehouse.serving.file.macros import LAST_FILE
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.query_snapshot import write_alone
 from lakehouse.serving.file.versions import NotPublished
+from lakehouse.storage.layout import Home
 from sql import statement
 from tests.queries.answered import (
     EVERY,

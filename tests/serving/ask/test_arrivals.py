@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.arrivals import Arrivals, arrivals
 from lakehouse.serving.ask.question import Question
 from lakehouse.serving.file.publish import publish
+from lakehouse.storage.layout import Home
 from tests.serving.ask.test_ask import questions
 from tests.serving.conftest import STREAMS, Lakehouse
 from tests.serving.streams import Row

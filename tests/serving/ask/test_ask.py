@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.rollup.refinement import refinements
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AGGREGATES, Answer, AskError, Question, microseconds
 from lakehouse.serving.file.versions import NotPublished
+from lakehouse.storage.layout import Home
 from tests.oracles.rollup.contract import Aggregate
 from tests.oracles.rollup.refined_tree import RefinedTree
 from tests.serving.conftest import STREAMS, Lakehouse

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.rollup.levels import Level
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AskError, Question
@@ -23,6 +22,7 @@ from lakehouse.serving.ask.series import series, series_by
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.snapshot import ChangedNodes, PublishedMeasure, StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
+from lakehouse.storage.layout import Home
 from tests.oracles.rollup.counter import CounterTree
 from tests.oracles.rollup.counter_scan import CounterScan
 from tests.serving.streams import write_delta

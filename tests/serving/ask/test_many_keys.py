@@ -11,7 +11,6 @@ import duckdb
 import pytest
 
 from lakehouse.algorithms.rollup.levels import Level
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AskError, Question
@@ -21,6 +20,7 @@ from lakehouse.serving.file.segments import attach
 from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
 from lakehouse.serving.file.versions import segments_of
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
+from lakehouse.storage.layout import Home
 
 pytestmark = pytest.mark.slow
 MILLION = 1_000_000

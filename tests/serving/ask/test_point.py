@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 
 from lakehouse.algorithms.rollup.levels import Level
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask import ladder, parts, point
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AGGREGATES, Question
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.storage.layout import Home
 from tests.serving.ask.test_ask import SLOW, questions
 from tests.serving.conftest import STREAMS, Lakehouse
 from tests.serving.streams import RandomStream, Row

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from lakehouse.cli.app import call
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask import raw
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.storage.layout import Home
 from tests.serving.ask.test_ask import close, holds, questions, truth
 from tests.serving.conftest import STREAMS, Lakehouse
 from tests.serving.streams import write_delta

@@ -10,10 +10,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lakehouse.home import store_client
-from lakehouse.home.store_client import StoreUnavailable
-from lakehouse.home.store_path import StorePath
-from lakehouse.home.tables_place import use
 from lakehouse.serving.file.brought import bring_current, hold_brought, kept_versions, look
 from lakehouse.serving.file.store_versions import (
     PublishedMeanwhile,
@@ -30,6 +26,10 @@ from lakehouse.serving.file.versions import (
     store_of,
     versions,
 )
+from lakehouse.storage.stores import store_client
+from lakehouse.storage.stores.store_client import StoreUnavailable
+from lakehouse.storage.stores.store_path import StorePath
+from lakehouse.storage.tables.tables_place import use
 from tests.stores.s3 import BUCKET, S3, named
 
 pytestmark = pytest.mark.slow

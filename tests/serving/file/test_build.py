@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.file.publish import publish
+from lakehouse.storage.layout import Home
 from tests.serving.conftest import STREAMS, Lakehouse
 
 

@@ -21,7 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.rollup.levels import Level
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.file import merge
 from lakehouse.serving.file.gate import PublishRefused
@@ -30,6 +29,7 @@ from lakehouse.serving.file.publish import Published, publish, shared_batches
 from lakehouse.serving.file.snapshot import ChangedNodes, StreamSnapshot
 from lakehouse.serving.file.versions import current_version, database_path, segments_of
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published, reading
+from lakehouse.storage.layout import Home
 from tests.serving.streams import MEASURES, RandomStream, Row, random_rows
 
 LEVELS = {

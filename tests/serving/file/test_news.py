@@ -11,13 +11,13 @@ import pytest
 from deltalake import write_deltalake
 from deltalake.transaction import CommitProperties, Transaction
 
-from lakehouse.home.layout import Home
-from lakehouse.home.table_commits import open_table
 from lakehouse.serving.file import news
 from lakehouse.serving.file.news import is_due, nodes_since, with_changes
 from lakehouse.serving.file.publish import publish, shared_batches
 from lakehouse.serving.file.snapshot import StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_commits import open_table
 from tests.serving.file.test_changes import batches, content, whole
 from tests.serving.streams import Row
 

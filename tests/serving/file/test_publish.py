@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.file.gate import PublishRefused
 from lakehouse.serving.file.publish import is_current, publish
 from lakehouse.serving.file.snapshot import StreamSnapshot
 from lakehouse.serving.file.versions import current_version, versions
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.storage.layout import Home
 from tests.serving.conftest import STREAMS
 from tests.serving.streams import RandomStream, random_rows
 
@@ -130,7 +130,7 @@ def test_killed_anywhere_the_next_publish_ends_in_one_whole_version(
     tmp_path: Path, snapshot: StreamSnapshot, place: str
 ) -> None:
     code = (
-        "import pickle, sys; from pathlib import Path; from lakehouse.home.layout import Home\n"
+        "import pickle, sys; from pathlib import Path; from lakehouse.storage.layout import Home\n"
         "from lakehouse.serving.file.publish import publish\n"
         "publish(Home(Path(sys.argv[1])), [pickle.load(sys.stdin.buffer)])"
     )

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.publish import snapshot_of
 from lakehouse.serving.file import merge, row_store
 from lakehouse.serving.file.publish import publish
@@ -23,6 +22,7 @@ from lakehouse.serving.file.segments import of_rows
 from lakehouse.serving.file.versions import segments_of
 from lakehouse.serving.literals import parquet
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.storage.layout import Home
 from tests.queries.joins import JOINS, SECOND, STREAMS, Joined, Logged, Pair
 
 CONTENT = (

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.publish import snapshot_of
 from lakehouse.serving.file import row_store
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.rows_drift import rows_drift
 from lakehouse.serving.file.snapshot import StreamSnapshot
+from lakehouse.storage.layout import Home
 from tests.queries.joins import SECOND, STREAMS, Joined, Pair
 from tests.serving.file.test_changes import batches, whole
 from tests.serving.file.test_row_store import Growing

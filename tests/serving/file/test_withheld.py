@@ -10,7 +10,6 @@ from typing import Any
 import duckdb
 import pytest
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import UnknownName
 from lakehouse.serving.file.agreeing import publish_agreeing
@@ -20,6 +19,7 @@ from lakehouse.serving.file.snapshot import StreamSnapshot
 from lakehouse.serving.file.versions import database_path
 from lakehouse.serving.file.withheld import Withheld
 from lakehouse.serving.sandbox.sandbox import open_published, reading
+from lakehouse.storage.layout import Home
 from tests.serving.file.test_changes import CONTENT, LEVELS, batches, shared
 from tests.serving.streams import RandomStream, Row
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lakehouse.home.damaged import DamagedFile
 from lakehouse.serving.sandbox.locked import connect_locked
+from lakehouse.storage.damaged import DamagedFile
 from tests.serving.conftest import Lakehouse
 
 

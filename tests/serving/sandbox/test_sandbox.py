@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.layout import Home
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.versions import NotPublished, segment_path
 from lakehouse.serving.sandbox.sandbox import PublishedReader, SqlFailed, open_published, run_sql
+from lakehouse.storage.layout import Home
 from tests.serving.conftest import STREAMS, Lakehouse
 from tests.serving.sandbox.payloads import BOMBS, ESCAPES, SECRET, SEGMENT_ESCAPES
 

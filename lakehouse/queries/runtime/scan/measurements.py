@@ -19,9 +19,9 @@ from lakehouse.algorithms.scheduling.measuring import Counts, nothing_measured
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policies import DEFAULT, POLICIES
 from lakehouse.algorithms.scheduling.policy import first_plan
-from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_columns
 from lakehouse.queries.runtime.scan.readers import Reader, written
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import read_columns
 
 Facts = dict[str, Any]
 _OPERATOR = ("handled_per_s", "selectivity")

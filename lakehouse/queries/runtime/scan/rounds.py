@@ -33,12 +33,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakehouse.algorithms.scheduling.policies import DEFAULT
-from lakehouse.declare.problems import EngineEnded
+from lakehouse.config.problems import EngineEnded
 from lakehouse.engine.parts import TableSink
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.integrity import why_failed
-from lakehouse.home.ledger import read_extent
-from lakehouse.home.query_meaning import QueryChanged
 from lakehouse.queries.runtime.batch import MOST_ROWS
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.failure import Failure, clear_failure, read_failure, write_failure
@@ -50,11 +46,15 @@ from lakehouse.queries.runtime.scan.shared import Kernel, Scanned, Shared, kerne
 from lakehouse.queries.runtime.scan.task import LIMIT_BYTES
 from lakehouse.queries.runtime.tables import Written
 from lakehouse.spark import tables
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.ledger import read_extent
+from lakehouse.storage.query_meaning import QueryChanged
+from lakehouse.storage.tables.integrity import why_failed
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine
-    from lakehouse.home.layout import Home
     from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span
+    from lakehouse.storage.layout import Home
 
 log = logging.getLogger(__name__)
 # Commits of Delta that go on at the same time.

@@ -19,9 +19,6 @@ import pyarrow as pa
 
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policies import DEFAULT
-from lakehouse.home.layout import Home
-from lakehouse.home.table_commits import fitted
-from lakehouse.home.table_log import files_near
 from lakehouse.queries.runtime.arrow_sql import columns_read
 from lakehouse.queries.runtime.batch_manifest import Span
 from lakehouse.queries.runtime.parts import SUNK, Parts, entries_by_sink
@@ -30,6 +27,9 @@ from lakehouse.queries.runtime.scan.measurements import Before, interval_of, kno
 from lakehouse.queries.runtime.scan.readers import Reader, sources_of, written
 from lakehouse.queries.runtime.scan.task import LIMIT_BYTES, READER, ROW, TOLD, Work
 from lakehouse.queries.runtime.tables import ROW_HASH, Written
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_commits import fitted
+from lakehouse.storage.tables.table_log import files_near
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.table_log import read_columns
-from lakehouse.home.tables_place import place_at
 from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.tables.table_log import read_columns
+from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
-    from lakehouse.home.layout import Home
     from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
+    from lakehouse.storage.layout import Home
 
 Facts = dict[str, Any]
 

@@ -1,0 +1,378 @@
+"""tidemark.toml and the environment, read once into ``Settings``; environment variables TIDEMARK_... win."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from lakehouse.config.avro_schema import schema_problems
+from lakehouse.config.checks import problems_of, stream_problems, stream_refusals
+from lakehouse.config.config_paths import config_file, given_home, located, read_toml, store_url
+from lakehouse.config.durations import format_duration, parse_duration
+from lakehouse.config.presets import preset_problem, with_landing, with_preset
+from lakehouse.config.problems import ConfigError, NotDeclared, Problem
+from lakehouse.config.spark_settings import EngineSettings
+from lakehouse.config.spark_settings import SparkSettings as SparkSettings
+from lakehouse.config.store_address import SUCH_AS, is_place, is_url
+from lakehouse.config.stream import Kept, Microseconds, Source, Stream
+from lakehouse.queries.kind import Query, kinds
+from lakehouse.queries.registered import by_query, read_queries
+from lakehouse.storage.control.move_in import move_in
+from lakehouse.storage.control.place import use as use_control
+from lakehouse.storage.control.store import require_version
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.tables_place import moved_tables
+from lakehouse.storage.tables.tables_place import use as use_tables
+
+if TYPE_CHECKING:
+    Registered = dict[str, Query]
+else:
+    # Pydantic need not look into what it is never given to check.
+    Registered = dict
+
+Q = TypeVar("Q", bound=Query)
+_LEAST_HISTORY_US = parse_duration("10m")
+_PATHS = ("path", "schema_file", "ca", "cert", "key")
+_SECTIONS = (
+    *("home", "control", "streams", "engine", "spark", "tables", "serving", "quality", "queries"),
+    *("lineage", "alerts", "sites"),
+)
+
+
+def _for_readers(history_us: int) -> int:
+    if history_us < _LEAST_HISTORY_US:
+        raise ValueError(
+            f"expected at least {format_duration(_LEAST_HISTORY_US)}, so that no reader is broken"
+        )
+    return history_us
+
+
+def _on_store(path: str) -> str:
+    if not is_place(path):
+        known = ", ".join(f"{each}/prefix" for each in SUCH_AS.values())
+        raise ValueError(
+            f"one such as {known}, without a user: credentials come from the environment, a profile or the "
+            "machine's role"
+        )
+    return path.rstrip("/")
+
+
+class TableSettings(BaseModel):
+    """Time for which old versions of tables can be read, in microseconds; what only they need goes then.
+
+    ``path``: where the tables are on an object store, such as ``s3://bucket/prefix``; without one they are in the home.
+    Whoever reads a table for longer than this, from ten minutes on, may find files of the version it began with gone.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    path: Annotated[str, AfterValidator(_on_store)] | None = None
+    history: Annotated[Microseconds, AfterValidator(_for_readers)] = parse_duration("7d")
+
+    @property
+    def scheme(self) -> str | None:
+        """Kind of store that has the tables, None where the home has them."""
+        return self.path.partition("://")[0] if self.path else None
+
+
+class ServingSettings(BaseModel):
+    """Retention of published versions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    keep_versions: int = Field(default=3, ge=1)
+
+
+class QualitySettings(BaseModel):
+    """Gates of the quality checks; shares are between 0 and 1."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    max_quarantined_share: float = Field(default=0.5, ge=0, le=1)
+    keep_results: int = Field(default=20, ge=1)
+    max_missed_periods: float = Field(default=0.05, ge=0, le=1)
+
+
+# Those of lakehouse.algorithms.scheduling.policies, which takes longer to load.
+PolicyName = Literal["fifo", "greedy", "chain", "multifactor"]
+
+
+class QuerySettings(BaseModel):
+    """Folder of registered queries, and the number of their buckets; None: as many as cores ask for.
+
+    ``published``: how far back from its newest event time a query's pairs are published; None is without limit.
+    ``policy``: which operator of all queries runs next in a shared scan.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    folder: Path = Path("queries")
+    buckets: int | None = Field(default=None, ge=1)
+    published: Kept = parse_duration("30d")
+    policy: PolicyName = "multifactor"
+
+
+def _address(url: str) -> str:
+    if not _ADDRESS.fullmatch(url):
+        raise ValueError(
+            "an address such as https://HOST/PATH, without a user: secrets have keys of their own"
+        )
+    return url
+
+
+_ADDRESS = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")
+Address = Annotated[str, AfterValidator(_address)]
+
+
+class LineageSettings(BaseModel):
+    """Destination of OpenLineage events: a file with one event a line, an HTTP address, both, or none.
+
+    ``api_key`` is best given as TIDEMARK_LINEAGE__API_KEY; it is never shown.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    file: Path | None = None
+    url: Address | None = None
+    api_key: SecretStr | None = None
+    namespace: str = "tidemark"
+
+
+class AlertSettings(BaseModel):
+    """Webhook to which a server posts alarms that are raised, changed or withdrawn; none without ``url``.
+
+    ``secret`` signs what is posted. It is best given as TIDEMARK_ALERTS__SECRET; it is never shown.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    url: Address | None = None
+    secret: SecretStr | None = None
+
+
+def _control(url: SecretStr) -> SecretStr:
+    if not _CONTROL.fullmatch(url.get_secret_value()):
+        raise ValueError('a URL such as "postgresql+psycopg://USER@HOST/DATABASE"')
+    return url
+
+
+_CONTROL = re.compile(r"postgresql\+psycopg://[^\s/]*/[^\s/?]+(\?\S*)?")
+
+
+class Settings(BaseSettings):
+    """Everything a job or command needs to know; paths are absolute.
+
+    ``control``: the URL of the database that keeps the home's leases, which is best given as TIDEMARK_CONTROL and never
+    shown; without one the kernel's locks do.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="TIDEMARK_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    home: Path = Path("var")
+    control: Annotated[SecretStr, AfterValidator(_control)] | None = None
+    config: Path | None = None
+    engine: EngineSettings = EngineSettings()
+    spark: SparkSettings = SparkSettings()
+    tables: TableSettings = TableSettings()
+    serving: ServingSettings = ServingSettings()
+    quality: QualitySettings = QualitySettings()
+    queries: QuerySettings = QuerySettings()
+    lineage: LineageSettings = LineageSettings()
+    alerts: AlertSettings = AlertSettings()
+    sites: dict[str, dict[str, float]] = Field(default_factory=dict)
+    streams: dict[str, Stream] = Field(default_factory=dict)
+    registered: Registered = Field(default_factory=dict)
+    faulty: dict[str, tuple[Problem, ...]] = Field(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let the environment win over the file, whose content is passed as arguments."""
+        return env_settings, init_settings
+
+    @property
+    def layout(self) -> Home:
+        """Paths of the home."""
+        return Home(self.home)
+
+    def stream(self, name: str) -> Stream:
+        """Return a declared stream.
+
+        Raises:
+            NotDeclared: with the declared names, when there is none of this name.
+        """
+        if name not in self.streams:
+            raise NotDeclared(f"no stream {name!r}; declared: {', '.join(sorted(self.streams)) or 'none'}")
+        return self.streams[name]
+
+    def of_kind(self, kind: type[Q]) -> dict[str, Q]:
+        """Return the registered queries of one kind."""
+        return {name: cast(Q, query) for name, query in self.registered.items() if query.kind == kind.kind}
+
+    def query(self, name: str) -> Query:
+        """Return a registered query.
+
+        Raises:
+            ConfigError: with every problem of its file, when it cannot run; others can.
+            NotDeclared: with the registered names, when there is none of this name.
+        """
+        if name in self.faulty:
+            raise ConfigError(str(self.queries.folder / f"{name}.sql"), list(self.faulty[name]))
+        if name not in self.registered:
+            raise NotDeclared(f"no query {name!r}; registered: {', '.join(self.registered) or 'none'}")
+        return self.registered[name]
+
+
+def load_settings(config: Path | None = None, home: Path | None = None) -> Settings:
+    """Read the configuration file and the environment; ``config_paths.py`` says which file and which home.
+
+    Relative paths of sources, and a relative home or folder of queries, are taken from the file's folder. ``home`` wins
+    over file and environment.
+
+    Raises:
+        ConfigError: with every problem found, each with key, what was found and what is expected.
+    """
+    path = config_file(config)
+    problems: list[Problem] = []
+    content = _read(path, problems)
+    tables = content.pop("streams", {})
+    streams = _streams(tables, path.parent, problems)
+    settings = _settings(content, problems)
+    queries = settings.queries if settings else _readable_queries(content.get("queries"))
+    queries = queries.model_copy(update={"folder": _below(path.parent, queries.folder)})
+    refused = set(tables) - set(streams) if isinstance(tables, dict) else set()
+    faults: list[Problem] = []
+    registered = read_queries(queries.folder, streams, faults, refused)
+    if settings and settings.sites:
+        problems.extend(_site_problems(settings.sites, streams, registered))
+    if problems or settings is None:
+        raise ConfigError(str(path), [*problems, *faults])
+    settings = _on_store_whole(settings, home, path)
+    where, lineage = given_home(home) or located(settings.home, path.parent), settings.lineage
+    _use_home(path, where, settings)
+    if lineage.file:
+        lineage = lineage.model_copy(update={"file": _below(path.parent, lineage.file)})
+    read = {"lineage": lineage, "home": where, "config": path, "streams": streams, "faulty": by_query(faults)}
+    return settings.model_copy(update=read | {"queries": queries, "registered": registered})
+
+
+def _below(folder: Path, path: Path) -> Path:
+    """Return a path of the configuration, which begins at the file's folder."""
+    return (folder / path.expanduser()).resolve()
+
+
+def _site_problems(
+    sites: Mapping[str, Mapping[str, float]], streams: dict[str, Stream], registered: dict[str, Query]
+) -> Iterator[Problem]:
+    for kind in filter(lambda kind: kind.has("sites"), kinds()):
+        own = [query for query in registered.values() if query.kind == kind.name]
+        yield from kind.file("sites").site_problems(sites, streams, own)
+
+
+def _use_home(path: Path, home: Path, settings: Settings) -> None:
+    """Let this process find a home's tables and leases where its configuration says.
+
+    Raises:
+        ConfigError: when its tables are elsewhere.
+        OtherVersion: when another version wrote it.
+    """
+    if (there := moved_tables(home, settings.tables.path)) is not None:
+        found = settings.tables.path or "none"
+        elsewhere = Problem("tables.path", found, f"{there}, where this home has its tables")
+        raise ConfigError(str(path), [elsewhere])
+    use_tables(home, settings.tables.path)
+    use_control(home, settings.control.get_secret_value() if settings.control else None)
+    require_version(home)
+    move_in(home)
+
+
+def _on_store_whole(settings: Settings, home: Path | None, path: Path) -> Settings:
+    """Return the settings of a home that is on a store: its tables are there, and a database has its manifests."""
+    url = store_url(home or os.environ.get("TIDEMARK_HOME") or settings.home)
+    if url is None:
+        return settings
+    if settings.control is None:
+        needed = f"control, the database that keeps leases and manifests of the home {url}"
+        raise ConfigError(str(path), [Problem("control", "none", needed)])
+    try:
+        place = _on_store(url)
+    except ValueError as error:
+        found = "a user name or password in it" if "@" in url else repr(url)
+        raise ConfigError(str(path), [Problem("home", found, str(error))]) from None
+    if settings.tables.path not in (None, place):
+        raise ConfigError(str(path), [Problem("tables.path", str(settings.tables.path), f"none, or {place}")])
+    return settings.model_copy(update={"tables": settings.tables.model_copy(update={"path": place})})
+
+
+def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:
+    if not path.is_file():
+        raise ConfigError(str(path), [Problem("file", "none", "a configuration; `tidemark init` writes one")])
+    content = read_toml(path)
+    for key in set(content) - set(_SECTIONS):
+        problems.append(Problem(key, "an unknown section", f"one of {', '.join(_SECTIONS)}"))
+        del content[key]
+    return content
+
+
+def _streams(tables: Any, folder: Path, problems: list[Problem]) -> dict[str, Stream]:
+    streams: dict[str, Stream] = {}
+    if not isinstance(tables, dict):
+        problems.append(Problem("streams", type(tables).__name__, "tables named [streams.<name>]"))
+        return streams
+    for name, declared in tables.items():
+        table = declared
+        if isinstance(declared, dict):
+            problem = preset_problem(declared)
+            if problem:
+                problems.append(Problem(f"streams.{name}.{problem.key}", problem.found, problem.expected))
+                continue
+            table = with_landing(name, with_preset(declared))
+        try:
+            stream = Stream.model_validate(table | {"name": name} if isinstance(table, dict) else table)
+        except ValidationError as error:
+            problems.extend(stream_refusals(name, table, error))
+            continue
+        problems.extend(stream_problems(stream))
+        source = _located(stream.source, folder)
+        if source.schema_file or source.schema_files:
+            wrong = schema_problems(source)
+            problems.extend(Problem(f"streams.{name}.{one.key}", one.found, one.expected) for one in wrong)
+        streams[name] = stream.model_copy(update={"source": source})
+    return streams
+
+
+def _located(source: Source, folder: Path) -> Source:
+    """Return a source whose paths are taken from the configuration's folder."""
+
+    def at(path: str) -> str:
+        if is_url(path):
+            return path
+        return os.path.normpath(folder / Path(path).expanduser())
+
+    places: dict[str, Any] = {name: at(path) for name in _PATHS if (path := getattr(source, name))}
+    places["schema_files"] = {number: at(path) for number, path in source.schema_files.items()}
+    return source.model_copy(update=places)
+
+
+def _readable_queries(table: Any) -> QuerySettings:
+    """Return where queries are although something else is wrong, so that they are read all the same."""
+    try:
+        return QuerySettings(folder=table["folder"])
+    except (KeyError, TypeError, ValidationError):
+        return QuerySettings()
+
+
+def _settings(content: dict[str, Any], problems: list[Problem]) -> Settings | None:
+    try:
+        return Settings(**content)
+    except ValidationError as error:
+        problems.extend(problems_of("", error, Settings))
+        return None

@@ -1,0 +1,368 @@
+"""One stream as ``[streams.<name>]`` declares it: its times, identity, keys, measures, levels and source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    model_validator,
+)
+
+from lakehouse.algorithms.rollup.levels import Level
+from lakehouse.config.columns import Column
+from lakehouse.config.durations import AHEAD_US, EXPECTED, format_duration, parse_duration
+
+# For how long identities are remembered that hold the event time, unless the declaration says otherwise.
+KNOWN_WITH_TIME = "90d"
+# More than any two time zones can differ.
+_ZONES_APART = parse_duration("2d")
+_LEVEL = re.compile(r"^\s*(\w+)\s+(?:for\s+(\w+)|(forever))\s*$")
+
+
+def _duration(value: Any) -> int:
+    # A bare number would be taken for microseconds, which nobody who writes one means.
+    return parse_duration(value if isinstance(value, str) else "")
+
+
+def _wait(value: Any) -> int:
+    if value == 0 and value is not False:
+        return 0
+    try:
+        return parse_duration(value if isinstance(value, str) else "", least=0)
+    except ValueError as error:
+        raise ValueError(f"{error}, or 0") from None
+
+
+def _kept(value: Any) -> int | None:
+    return None if value in (None, "forever") else _duration(value)
+
+
+def _level(value: Any) -> Any:
+    if isinstance(value, Level):
+        return value
+    found = _LEVEL.match(str(value))
+    if not found:
+        raise ValueError('expected "WIDTH for KEEP" or "WIDTH forever", such as "1m for 2d" or "1d forever"')
+    keep = None if found[2] in (None, "forever") else parse_duration(found[2])
+    return Level(parse_duration(found[1]), keep)
+
+
+def instant_us(value: Any) -> int:
+    """Return the microseconds of ISO text or of TOML's own dates; a time without an offset is UTC."""
+    try:
+        moment = datetime.fromisoformat(value.isoformat() if isinstance(value, date) else value)
+    except (TypeError, ValueError):
+        raise ValueError('expected an ISO date or time, such as "2000-01-01"') from None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def _start(value: Any) -> Any:
+    if value in ("earliest", "latest"):
+        return value
+    try:
+        return instant_us(value)
+    except ValueError:
+        expected = '"earliest", "latest" or an ISO time, such as "2026-01-05T06:00"'
+        raise ValueError(f"expected {expected}") from None
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression such as 'Temperature': {error}") from None
+    return value
+
+
+def _is_time(name: str, column: Any, time: str) -> bool:
+    """Return whether a column of an identity holds the event time; ``*``, all bytes, does if they have it."""
+    if name == "*":
+        return not time.startswith("$")
+    path = column.get("path") if isinstance(column, dict) else getattr(column, "path", None)
+    return time in (name, path)
+
+
+def _has_time(table: Mapping[str, Any]) -> bool:
+    """Return whether the identity of a stream as it is written holds its event time."""
+    event, identity, columns = (table.get(name) for name in ("event_time", "identity", "columns"))
+    time = event.get("column") if isinstance(event, dict) else getattr(event, "column", None)
+    names = identity if isinstance(identity, list | tuple) else ()
+    known = columns if isinstance(columns, dict) else {}
+    return isinstance(time, str) and any(_is_time(str(name), known.get(name), time) for name in names)
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (KeyError, ValueError, OSError) as error:
+        raise ValueError('expected a time zone name such as "Europe/Paris"') from error
+    return value
+
+
+Microseconds = Annotated[int, BeforeValidator(_duration), Field(description=EXPECTED)]
+# A duration that may be none at all.
+Wait = Annotated[int, BeforeValidator(_wait), Field(description=EXPECTED)]
+Kept = Annotated[int | None, BeforeValidator(_kept)]
+Instant = Annotated[int, BeforeValidator(instant_us)]
+Start = Annotated[str | int, BeforeValidator(_start)]
+Texts = tuple[Annotated[str, Field(min_length=1)], ...]
+Zone = Annotated[str, AfterValidator(_zone)]
+StreamLevel = Annotated[Level, BeforeValidator(_level)]
+# What a node holds of a counter beside its measure: readings, and bounds of what was lost in falls.
+COUNTER_PARTS = ("first", "last", "drops_low", "drops_high")
+NULLS_BY_FORMAT = {
+    "csv": ("", "NA", "N/A", "NULL", "null"),
+    "zeek": (),
+    "nfdump": ("",),
+    "pcap": ("",),
+    "ndjson": (),
+    "parquet": (),
+    "avro": (),
+}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class TimeColumn(_Part):
+    """A time field of the record, and how its text or number is to be read."""
+
+    column: str
+    unit: Literal["s", "ms", "us", "iso"]
+    timezone: Zone = "UTC"
+
+
+class ArrivalTime(TimeColumn):
+    """Time of a record's arrival; ``plus`` names a field of seconds to add: a flow is reported at its end.
+
+    With ``plus`` alone it is the event time that the seconds are added to.
+    """
+
+    plus: str | None = None
+
+
+class ClockBounds(_Part):
+    """Bounds of an event time around its record's arrival, beyond which the clock counts as wrong."""
+
+    behind: Wait = parse_duration("365d")
+    ahead: Wait = parse_duration("1h")
+
+
+class Unpivot(_Part):
+    """Fields of a wide record that become rows of their own, of the field's name and its value.
+
+    ``columns``: a regular expression that is looked for in the names of a file's header. ``name`` and ``value``: under
+    which names the columns of the stream read the two. Fields that a column or time reads by its own name stay out.
+    """
+
+    columns: Annotated[str, AfterValidator(_pattern)]
+    name: str = Field(default="channel", min_length=1)
+    value: str = Field(default="value", min_length=1)
+
+
+class Source(_Part):
+    """Source of records: its address, and the way a file or a message is cut into them.
+
+    What belongs to which kind, and what each kind needs, is in ``source_checks.py``. ``mqtt`` and ``host`` are read
+    from files of ``path``, where `tidemark bridge` and `tidemark collect` land them first. Secrets stay out of
+    ``options``: they name variables of the environment, which are looked up when a client is made.
+
+    ``shape``: what its columns mean is what ``presets/flow.toml`` says, whatever the exporter's own words for it are.
+    """
+
+    kind: Literal["files", "kafka", "mqtt", "host"] = "files"
+    path: str = Field(default="", min_length=1)
+    format: Literal["csv", "ndjson", "zeek", "parquet", "avro", "pcap", "nfdump"]
+    shape: Literal["flow"] | None = None
+    separator: str = Field(default=",", min_length=1, max_length=1)
+    quote: str = Field(default='"', min_length=1, max_length=1)
+    header: Literal["names", "skip", "none"] = "names"
+    null_values: tuple[str, ...] | None = None
+    explode: str | None = None
+    unpivot: Unpivot | None = None
+    settle: Wait = parse_duration("2s")
+    batch_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
+    batch_files: int = Field(default=1000, ge=1)
+    follow_links: bool = False
+    max_record_bytes: int = Field(default=16 * 1024 * 1024, ge=1, le=1024**3)
+    keep_files: Kept = None
+    endpoint: str | None = Field(default=None, min_length=1, repr=False)
+    key_order: Literal["time"] | None = None
+    full_listing: Microseconds = parse_duration("1h")
+    servers: Texts = ()
+    topics: Texts = ()
+    start: Start = "earliest"
+    batch_rows: int = Field(default=1_000_000, ge=1)
+    fields: Texts = ()
+    schema_file: str | None = Field(default=None, min_length=1)
+    schema_files: dict[str, str] = Field(default_factory=dict)
+    options: dict[str, str] = Field(default_factory=dict, repr=False)
+    broker: str | None = None
+    client_id: str | None = Field(default=None, min_length=1)
+    username: str | None = None
+    password_env: str | None = None
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    protocol: Literal["5", "3.1.1"] = "5"
+    in_flight: int = Field(default=1000, ge=1, le=32_767)
+    session: Microseconds = parse_duration("7d")
+    records: Literal["sensors", "connections"] = "sensors"
+    every: Microseconds = parse_duration("10s")
+    roll_after: Microseconds = parse_duration("1m")
+    roll_bytes: int = Field(default=64 * 1024 * 1024, ge=1)
+
+    @property
+    def has_items(self) -> bool:
+        """True if one record may be several rows."""
+        return self.explode is not None or self.unpivot is not None
+
+    @property
+    def nulls(self) -> tuple[str, ...]:
+        """Texts that mean "no value" in this source."""
+        return NULLS_BY_FORMAT[self.format] if self.null_values is None else self.null_values
+
+
+class Stream(_Part):
+    """One stream. All durations and instants are microseconds; instants are UTC since the epoch.
+
+    Messages of a topic carry a time of their own: it is their arrival time unless another one is declared. Identities
+    are remembered for ``duplicates_within``: by default long where they hold the event time, as nothing else can be
+    taken for a repeat then, and a day where they do not, as counters and texts come again.
+    """
+
+    name: str
+    preset: str | None = None
+    source: Source
+    event_time: TimeColumn
+    arrival_time: ArrivalTime | None = None
+    clock_bounds: ClockBounds | None = None
+    identity: tuple[str, ...] = ()
+    duplicates_within: Microseconds = parse_duration("1d")
+    keys: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
+    groupings: tuple[tuple[str, ...], ...] = ((),)
+    levels: tuple[StreamLevel, ...]
+    keep_raw: Kept = None
+    event_time_bounds: tuple[Instant, Instant] = (instant_us("2000-01-01"), instant_us("2100-01-01"))
+    latest: Wait = parse_duration("1d")
+    site: str | None = Field(default=None, min_length=1)
+    columns: dict[str, Column] = Field(default_factory=dict)
+    _listed_us: int | None = PrivateAttr(None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _messages_arrive_when_they_say(cls, table: Any) -> Any:
+        source = table.get("source") if isinstance(table, dict) else None
+        if isinstance(source, dict) and source.get("kind") == "kafka" and "arrival_time" not in table:
+            return table | {"arrival_time": {"column": "$timestamp", "unit": "ms"}}
+        return table
+
+    @model_validator(mode="before")
+    @classmethod
+    def _arrival_after_the_event(cls, table: Any) -> Any:
+        if not isinstance(table, dict):
+            return table
+        arrival, event = table.get("arrival_time"), table.get("event_time")
+        if isinstance(arrival, dict) and set(arrival) == {"plus"} and isinstance(event, dict):
+            return table | {"arrival_time": event | arrival}
+        return table
+
+    @model_validator(mode="before")
+    @classmethod
+    def _identities_with_a_time_are_known_for_long(cls, table: Any) -> Any:
+        if isinstance(table, dict) and "duplicates_within" not in table and _has_time(table):
+            return table | {"duplicates_within": KNOWN_WITH_TIME}
+        return table
+
+    @property
+    def repeat_distance_us(self) -> int:
+        """The most event time between two rows of one identity of which one repeats the other.
+
+        A whole number or a text of one in the identity says the time to the microsecond. Other types round it, and what
+        an ISO text without an offset says depends on the time zone that was declared when it came.
+        """
+        event, columns = self.event_time, self.all_columns
+        holding = [name for name in self.identity if _is_time(name, columns.get(name), event.column)]
+        if not holding:
+            return self.duplicates_within
+        is_whole = any(name == "*" or columns[name].type in ("string", "int") for name in holding)
+        return 0 if is_whole and event.unit != "iso" else min(self.duplicates_within, _ZONES_APART)
+
+    @property
+    def all_columns(self) -> dict[str, Column]:
+        """The stored columns in order: declared ones, then keys, measures and identity named but not declared."""
+        implied = {name: Column() for name in (*self.keys, *self.identity) if name != "*"}
+        implied |= {name: Column(type="double") for name in self.measures}
+        return self.columns | {n: c for n, c in implied.items() if n not in self.columns}
+
+    def listed_at(self, listed_us: int | None) -> Stream:
+        """Return the stream as it judges the records of a batch; ``listed_us``: when its files were listed."""
+        copy = self.model_copy()
+        copy._listed_us = listed_us
+        return copy
+
+    @property
+    def listed_us(self) -> int | None:
+        """Time at which the judged records were listed; None where that is of no matter."""
+        return self._listed_us
+
+    @property
+    def ahead_us(self) -> int:
+        """Time by which an event time may be ahead of its record's listing."""
+        return self.clock_bounds.ahead if self.clock_bounds else AHEAD_US
+
+    @property
+    def step_us(self) -> int:
+        """Time ahead of the confirmed newest within which a batch's rows need no second batch."""
+        return max(AHEAD_US, self.ahead_us)
+
+    @property
+    def rounded(self) -> tuple[str, ...]:
+        """The measures whose sums are rounded, which nodes keep in two columns; sums of the others are exact."""
+        columns = self.all_columns
+        return tuple(name for name in self.measures if columns[name].scale is None)
+
+    @property
+    def identity_is_record(self) -> bool:
+        """True if records are the same only when all their bytes are."""
+        return self.identity == ("*",)
+
+    @property
+    def grouping_keys(self) -> tuple[str, ...]:
+        """Every key that some grouping uses, in the order of ``keys``."""
+        return tuple(key for key in self.keys if any(key in grouping for grouping in self.groupings))
+
+    @property
+    def counter_columns(self) -> tuple[str, ...]:
+        """The columns of a rollup table that only counters have."""
+        return tuple(f"{name}__{part}" for name in self.counters for part in COUNTER_PARTS)
+
+    def definition(self) -> str:
+        """Declaration that the rollups depend on, as one line; a change of it means that they must be rebuilt."""
+        levels = ", ".join(
+            f"{format_duration(v.width_us)} for {format_duration(v.keep_us)}" for v in self.levels
+        )
+        measures = ", ".join(f"{name}:{self._kind(name)}" for name in self.measures)
+        groupings = "; ".join(",".join(grouping) for grouping in self.groupings)
+        return f"levels [{levels}] groupings [{groupings}] measures [{measures}]"
+
+    def _kind(self, measure: str) -> str:
+        column = self.all_columns[measure]
+        # Other keys tell other meters apart: the counter is another one then.
+        meter = f":counter by {'+'.join(self.grouping_keys)}" if measure in self.counters else ""
+        return f"{column.type}:{column.scale}{meter}"

@@ -1,0 +1,119 @@
+"""JSON records with a list whose items are rows -> the records around their lists, and the items, in Arrow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.ingest.parser.json_record import JsonPaths
+from lakehouse.ingest.parser.json_shapes import (
+    Places,
+    letters_of,
+    marks_in,
+    pieces,
+    shaped_records,
+    texts_between,
+)
+
+Rows = tuple[Places, Places, dict[str, pa.Array]]
+Mask = npt.NDArray[np.bool_]
+
+
+def shaped_rows(lines: pa.Array, paths: JsonPaths) -> Iterator[Rows]:
+    """Yield the places, items and texts of the rows of those lines that are of a few shapes, and so are their items.
+
+    Lines are UTF-8 without control characters and backslashes.
+    """
+    if not paths.listed:
+        for places, texts in shaped_records(lines, paths.of_record):
+            yield places, np.zeros(len(places), np.int64), texts
+        return
+    is_even = pc.equal(pc.bit_wise_and(pc.count_substring(lines, '"'), 1), 0).to_numpy(zero_copy_only=False)
+    at = np.flatnonzero(is_even)
+    for low, some in pieces(lines.take(pa.array(at))):
+        places, items, texts = _rows_of_items(some, paths)
+        yield at[low + places], items, texts
+
+
+def _rows_of_items(lines: pa.Array, paths: JsonPaths) -> Rows:
+    result = _Lists.of(lines, paths.listed[-1])
+    count, total = len(result.places), len(result.items)
+    is_shaped, outer = _joined(
+        shaped_records(result.around, paths.of_record, paths.listed), paths.of_record, count
+    )
+    is_item, inner = _joined(shaped_records(result.items, paths.of_items), paths.of_items, total)
+    # A line is plain if all of it is.
+    is_shaped &= np.bincount(result.of_list[~is_item], minlength=count) == 0
+    kept = is_shaped[result.of_list]
+    around, numbers = pa.array(result.of_list[kept]), np.arange(total) - result.first[result.of_list]
+    texts = {name: text.take(around) for name, text in outer.items()}
+    texts |= {name: text.filter(pa.array(kept)) for name, text in inner.items()}
+    return result.places[result.of_list[kept]], numbers[kept], texts
+
+
+def _joined(
+    parts: Iterable[tuple[Places, dict[str, pa.Array]]], names: Iterable[str], count: int
+) -> tuple[Mask, dict[str, pa.Array]]:
+    """Return which of so many records are in some part, and the texts of all in order, null where they are in none."""
+    kept = list(parts)
+    index = np.full(count, -1, np.int64)
+    places = np.concatenate([np.empty(0, np.int64), *(at for at, _ in kept)])
+    index[places] = np.arange(len(places))
+    at = pa.array(index, mask=index < 0)
+    none = pa.nulls(0, pa.string())
+    texts = {name: pa.concat_arrays([none, *(result[name] for _, result in kept)]).take(at) for name in names}
+    return index >= 0, texts
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """The first list of a name in each line that has one.
+
+    ``places``: of these lines. ``around``: the lines with an empty list instead. ``items``: of all lists, one behind
+    the other, with the number of the list that each is of, and ``first``: the number of each list's first item.
+    """
+
+    places: Places
+    around: pa.Array
+    items: pa.Array
+    of_list: Places
+    first: Places
+
+    @staticmethod
+    def of(lines: pa.Array, name: str) -> _Lists:
+        """Return the lists of lines that have each quote twice; lists that do not end are left out."""
+        letters, ends = letters_of(lines)
+        at = marks_in(letters)
+        kinds, line_of = letters[at], np.searchsorted(ends, at, "right") - 1
+        depths = np.cumsum(np.isin(kinds, list(b"{[")).astype(np.int64) - np.isin(kinds, list(b"}]")))
+        keys = pc.find_substring_regex(lines, rf'"{re.escape(name)}" *: *\[').to_numpy(zero_copy_only=False)
+        places = np.flatnonzero(keys >= 0)
+        # Behind the name there are the colon and the bracket.
+        opening = np.full(len(lines), len(at), np.int64)
+        opening[places] = np.searchsorted(at, ends[places] + keys[places]) + 1
+        depth = np.full(len(lines), -1, np.int64)
+        depth[places] = depths[opening[places]]
+        is_inside = np.arange(len(at)) > opening[line_of]
+        closes = np.flatnonzero(is_inside & (depths == depth[line_of] - 1) & (kinds == ord("]")))
+        closed, nearest = np.unique(line_of[closes], return_index=True)
+        closing = np.full(len(lines), -1, np.int64)
+        closing[closed] = closes[nearest]
+        is_comma = is_inside & (np.arange(len(at)) < closing[line_of]) & (depths == depth[line_of])
+        commas = np.flatnonzero(is_comma & (kinds == ord(",")))
+        opened, closing = opening[closed], closing[closed]
+        begins, stops = np.sort(np.concatenate([opened, commas])), np.sort(np.concatenate([commas, closing]))
+        around = np.stack([ends[closed], at[opened] + 1, at[closing], ends[closed + 1]], axis=1).ravel()
+        of_list = np.searchsorted(closed, line_of[begins])
+        return _Lists(
+            closed,
+            texts_between(letters, around[::2], around[1::2], each=2),
+            texts_between(letters, at[begins] + 1, at[stops]),
+            of_list,
+            np.searchsorted(of_list, np.arange(len(closed))),
+        )

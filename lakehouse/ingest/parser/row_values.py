@@ -1,0 +1,110 @@
+"""The texts of a row -> its values, or why it is rejected, one row at a time, in the order in which faults count."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+from lakehouse.config.columns import Column, sql_type
+from lakehouse.config.stream import Stream
+from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, PLUS
+from lakehouse.ingest.parser.json_record import Texts
+from lakehouse.ingest.parser.texts import (
+    Value,
+    clock_change,
+    is_long,
+    is_special,
+    scaled,
+    time_of,
+    value_of,
+)
+from lakehouse.ingest.parser.verdicts import (
+    Rejected,
+    ahead_of_listing,
+    changed_clock,
+    off_arrival,
+    out_of_bounds,
+)
+
+
+@dataclass(frozen=True)
+class RowValues:
+    """Typing and judging of the rows of a stream."""
+
+    stream: Stream
+
+    def of(self, texts: Texts, listed_us: int | None) -> dict[str, Value]:
+        """Return the values of a row by column, None where they are missing; ``listed_us``: of its record.
+
+        Raises:
+            Rejected: when the row is not accepted; if its local time comes twice, with its measures.
+        """
+        event = self._event(texts, listed_us)
+        values: dict[str, Value] = {"event_us": event, "arrival_us": self._arrival(texts, event)}
+        for name, column in self._columns.items():
+            values[name] = _value(name, texts[name], column)
+        return values
+
+    @cached_property
+    def _columns(self) -> dict[str, Column]:
+        return self.stream.all_columns
+
+    def _event(self, texts: Texts, listed_us: int | None) -> int:
+        time, (low, high) = self.stream.event_time, self.stream.event_time_bounds
+        text = texts[EVENT]
+        if text is None:
+            raise Rejected(f"no_event_time: {time.column} is missing")
+        event = time_of(text, time)
+        if event is None:
+            raise _wrong("bad_event_time", time.column, text, f"unit {time.unit}")
+        if not low <= event < high:
+            raise Rejected(out_of_bounds(text, event, self.stream))
+        if listed_us is not None and event - listed_us > self.stream.ahead_us:
+            raise Rejected(ahead_of_listing(event - listed_us, self.stream))
+        is_twice = clock_change(text, time)
+        if is_twice is not None:
+            raise Rejected(
+                changed_clock(text, time, is_twice), self._measured(texts, event) if is_twice else {}
+            )
+        return event
+
+    def _measured(self, texts: Texts, event: int) -> dict[str, Value]:
+        """Return a moment and the measures of a row, None where they are missing or wrong."""
+        values: dict[str, Value] = {"event_us": event}
+        for name in self.stream.measures:
+            with suppress(Rejected):
+                values[name] = _value(name, texts[name], self._columns[name])
+        return values
+
+    def _arrival(self, texts: Texts, event: int) -> int | None:
+        time, bounds = self.stream.arrival_time, self.stream.clock_bounds
+        text = None if time is None else texts[ARRIVAL]
+        if time is None or text is None:
+            return None
+        arrival, more = time_of(text, time), texts[PLUS] if time.plus else None
+        if arrival is not None and more is not None:
+            added = scaled(more, 1_000_000)
+            if added is None:
+                raise _wrong("bad_arrival_time", time.plus or "", more, "seconds")
+            arrival = arrival + added if is_long(arrival + added) else None
+        if arrival is None:
+            raise _wrong("bad_arrival_time", time.column, text, f"unit {time.unit}")
+        if bounds is not None and not -bounds.ahead <= arrival - event <= bounds.behind:
+            raise Rejected(off_arrival(arrival - event, bounds))
+        return arrival
+
+
+def _wrong(reason: str, name: str, text: str, expected: str) -> Rejected:
+    return Rejected(f"{reason}: {name} is '{text[:100]}', expected {expected}")
+
+
+def _value(name: str, text: str | None, column: Column) -> Value:
+    value = None if text is None else value_of(text, column)
+    is_judged = column.type != "string" and column.unreadable == "rejected"
+    if value is None and text is not None and is_judged:
+        is_exact = column.type == "int" or sql_type(column).startswith("decimal")
+        if not (is_exact and is_special(text)):
+            raise _wrong("bad_value", name, text, column.type)
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,283 @@
+"""Files of a source, their division into batches, and the columns by the first lines of each."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import logging
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from stat import S_ISREG
+
+import pyarrow.parquet
+
+from lakehouse.config.landing import landing_folder, located
+from lakehouse.config.store_address import is_remote
+from lakehouse.config.stream import Source
+from lakehouse.ingest.sources import object_store
+from lakehouse.ingest.sources.landed_content import (
+    Changed,
+    SourceChanged,
+    digest,
+    landing_of,
+    opened,
+    seen,
+    seen_of,
+    told,
+)
+from lakehouse.ingest.sources.manifest import TEXT, Columns, LandedFile, Seen, json_columns
+from lakehouse.ingest.sources.nfdump import field_names
+from lakehouse.storage.envelope import Message
+from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+_SAMPLE_LINES = 100
+# A longer line is looked at in pieces, so that no line fills the memory.
+_SAMPLE_BYTES = 1024 * 1024
+# Spark prepares for each of them.
+_MOST_FIELDS = 5_000
+_ZEEK_MARKS = {"#separator": "\\x09", "#unset_field": "-", "#empty_field": "(empty)"}
+# How bytes of a header that are not UTF-8 are written.
+_ESCAPED = re.compile(r"\\x[0-9a-f]{2}")
+_HIDDEN = (".", "_")
+_UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
+
+# How many objects of a store are looked at together.
+_LOOKS = 16
+
+Found = tuple[str, Seen]
+
+
+def matching(source: Source, after: str = "") -> Iterator[Found]:
+    """Return the files that a source names, by path, without those whose names say that they are unfinished.
+
+    Files are named as below the landing folder; a name that is not UTF-8 is escaped, so that tables can hold it.
+    ``after``: of a store, only keys behind this one.
+
+    Raises:
+        StoreUnavailable: when files are on a store that does not answer, or refuses.
+    """
+    if is_remote(source.path):
+        objects = object_store.listed(source.path, source.endpoint, after)
+        size = len(landing_folder(source.path))
+        yield from ((url[size:], known) for url, known in objects if _is_finished(url))
+        return
+    # Files may stay where they landed, so that each look meets them all: what is the same for a folder is done once.
+    folders, landing_in = dict[str, str](), landing_folder(source.path)
+    for path in sorted(glob.glob(source.path, recursive=True)):
+        folder, _, name = path.rpartition("/")
+        if _is_finished(path) and (found := _regular(path)) is not None:
+            if folder not in folders:
+                folders[folder] = os.path.join(os.path.abspath(path[: len(path) - len(name)]), "")
+            yield told(folders[folder] + name).removeprefix(landing_in), found
+
+
+def _is_finished(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return bool(name) and not name.startswith(_HIDDEN) and not name.endswith(_UNFINISHED)
+
+
+def _regular(path: str) -> Seen | None:
+    """Return what is known of a file; None of what is none, or has gone since it was listed."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return seen_of(found) if S_ISREG(found.st_mode) else None
+
+
+def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:
+    """Cut files, in the order given, into groups within the source's batch limits."""
+    group: list[Found] = []
+    size = 0
+    for path, known in found:
+        if group and (size + known.size > source.batch_bytes or len(group) >= source.batch_files):
+            yield group
+            group, size = [], 0
+        group.append((path, known))
+        size += known.size
+    if group:
+        yield group
+
+
+def landed(name: str, known: Seen, source: Source) -> LandedFile:
+    """Return a file as a manifest holds it; one that cannot be read is marked so instead of raising.
+
+    A file of this machine is read once for its digest; stores tell theirs.
+
+    Raises:
+        Changed: when it is another one already: whoever writes it is not done.
+        StoreUnavailable, ObjectUnread: when a store does not answer, or does not give it now: that says nothing of it.
+    """
+    fields, unreadable = None, None
+    columns: Columns = {}
+    path, content = located(source.path, name), known.digest
+    try:
+        fields, columns = _fields(path, source)
+        content = content or digest(path, landing_of(source, known))
+    except (StoreUnavailable, ObjectUnread, Changed, SourceChanged):
+        raise
+    except Exception as error:
+        # Whatever a look at its beginning meets, a file stops no stream.
+        unreadable = f"{type(error).__name__}: {error}"
+    return LandedFile(
+        name, known.size, known.mtime_ns, fields, unreadable, columns, content, version=known.version
+    )
+
+
+def headed_now(file: LandedFile, source: Source) -> LandedFile:
+    """Return a file that was read, with its header as the declaration cuts it now; as it was where it is no more so."""
+    if source.format != "csv" or file.unreadable is not None:
+        return file
+    path, landing = located(source.path, file.path), landing_of(source)
+    try:
+        now = seen(path, landing)
+        is_same = now.size == file.size and (
+            now.mtime_ns == file.mtime_ns or (now.digest or digest(path, landing)) == file.digest
+        )
+        return replace(file, fields=_fields(path, source)[0]) if is_same else file
+    except (OSError, ValueError, StoreUnavailable, ObjectUnread):
+        return file
+
+
+def all_landed(group: Sequence[Found], source: Source) -> tuple[LandedFile, ...]:
+    """Return files as a manifest holds them, without those that wait: their store does not give them, or they change.
+
+    Raises:
+        StoreUnavailable: when the store does not answer, or gives none of them.
+    """
+
+    def looked(each: Found) -> LandedFile | Exception:
+        try:
+            return landed(*each, source)
+        except (ObjectUnread, Changed, SourceChanged) as error:
+            return error
+
+    with ThreadPoolExecutor(_LOOKS if is_remote(source.path) else 1) as pool:
+        found = list(pool.map(looked, group))
+    unread = [each for each in found if isinstance(each, ObjectUnread)]
+    if unread and len(unread) == len(found):
+        raise StoreUnavailable(f"none of {len(found)} new objects can be read: {unread[0]}")
+    for (name, _), one in zip(group, found, strict=True):
+        if isinstance(one, Exception):
+            log.warning("%s: %s; it is looked at again the next time", name, one)
+    return tuple(each for each in found if isinstance(each, LandedFile))
+
+
+def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]:
+    if source.format == "ndjson":
+        return None, json_columns(_payloads(path, source) if source.kind == "mqtt" else _sample(path, source))
+    if source.format == "parquet":
+        with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
+            schema = pyarrow.parquet.read_schema(content)
+        return tuple(schema.names), {column.name: str(column.type) for column in schema}
+    if source.format == "zeek":
+        return _zeek_fields(path, source)
+    if source.format == "pcap":
+        # What compiles loads slowly: only those who have captures wait for it.
+        from lakehouse.ingest.sources.packets import packet_fields
+
+        return packet_fields(path, landing_of(source)), {}
+    line = next(_head(path, source), "")
+    fields = next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
+    _require_few(fields)
+    if source.format == "nfdump":
+        return _named(field_names(fields))
+    if source.header == "names":
+        return _named([name.strip() for name in fields])
+    places = tuple(str(position) for position in range(len(fields)))
+    return places, {f"field {place}": "text" for place in places}
+
+
+def _named(given: Sequence[str]) -> tuple[tuple[str, ...], Columns]:
+    """Return the fields of a header, and its columns, which say of a name what is not plain to see."""
+    names = distinct_names(given)
+    columns = dict.fromkeys(names, TEXT)
+    for name, own in zip(names, given, strict=True):
+        if name != own:
+            columns[name] = f"{TEXT}, another field named {own!r}"
+        elif _ESCAPED.search(name):
+            columns[name] = f"{TEXT}, a name with bytes that are not UTF-8"
+    return names, columns
+
+
+def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Number the repeats of names, as other readers do; no number makes a name that the header has already.
+
+    >>> distinct_names(["at", "Temp", "Temp", "Temp_1", "Temp"])
+    ('at', 'Temp', 'Temp_2', 'Temp_1', 'Temp_3')
+    """
+    given = list(names)
+    own, used, repeats = set(given), set[str](), Counter[str]()
+    distinct = list[str]()
+    for name in given:
+        chosen = name
+        while chosen in used or (chosen != name and chosen in own):
+            repeats[name] += 1
+            chosen = f"{name}_{repeats[name]}"
+        used.add(chosen)
+        distinct.append(chosen)
+    return tuple(distinct)
+
+
+def _require_few(fields: Sequence[str]) -> None:
+    """Refuse a header of more fields than a table should have."""
+    if len(fields) > _MOST_FIELDS:
+        raise ValueError(f"its header has {len(fields)} fields; expected at most {_MOST_FIELDS}")
+
+
+def _zeek_fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]:
+    fields: tuple[str, ...] | None = None
+    for line in _head(path, source):
+        if line.startswith("{"):
+            return None, json_columns(_sample(path, source))
+        if not line.startswith("#"):
+            break
+        _require_usual(line)
+        if line.startswith("#fields"):
+            fields = distinct_names(line.split("\t")[1:])
+            _require_few(fields)
+        if line.startswith("#types") and fields:
+            return fields, dict(zip(fields, line.split("\t")[1:], strict=False))
+    return fields, dict.fromkeys(fields or (), "text")
+
+
+def _require_usual(line: str) -> None:
+    """Refuse a Zeek log written with marks that would be read as something else."""
+    for directive, usual in _ZEEK_MARKS.items():
+        if line.startswith(directive) and line.removeprefix(directive).strip() != usual:
+            raise ValueError(
+                f"expected {directive} {usual}, as Zeek writes unless told otherwise; found {line!r}"
+            )
+
+
+def _payloads(path: str, source: Source) -> Iterator[str]:
+    """The payloads of the first messages: a stream's columns are inside them."""
+    for line in _sample(path, source):
+        with suppress(ValueError):
+            yield Message.from_line(line).payload.decode("utf-8", "replace")
+
+
+def _sample(path: str, source: Source) -> Iterator[str]:
+    """The first lines; where the file breaks off, what could be read."""
+    with suppress(OSError, EOFError):
+        yield from islice(_head(path, source), _SAMPLE_LINES)
+
+
+def _head(path: str, source: Source) -> Iterator[str]:
+    with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
+        file = gzip.GzipFile(fileobj=content) if path.endswith(".gz") else content
+        lines = iter(partial(file.readline, _SAMPLE_BYTES), b"")
+        for number, line in enumerate(lines):
+            # What is no UTF-8 is escaped, so that two names that differ stay two.
+            text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
+            yield text.removeprefix("\ufeff") if number == 0 else text

@@ -1,0 +1,89 @@
+"""A look for new files that does not list again what was listed before, where keys of a store are in order of time.
+
+    manifests/<stream>/listed.position    behind which key the next look begins, and when all was listed last
+
+With ``key_order = "time"`` a look lists the keys behind the last one that is older than ``_OVERLAP_US``: a key may come
+so long after one that is behind it. What comes later still is found by the next full listing, each ``full_listing``.
+The file says nothing that a full listing would not: it may be deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from lakehouse.config.landing import located
+from lakehouse.config.store_address import address_of
+from lakehouse.config.stream import Source
+from lakehouse.ingest.sources.files import Found, matching
+from lakehouse.storage.atomic_files import write_json
+
+_OVERLAP_US = 10 * 60 * 1_000_000
+_PIECE = 10_000
+
+
+def after_key(folder: Path, source: Source, now_us: int) -> str:
+    """Return behind which key a look begins, none where all must be listed. ``folder``: of the stream's manifests."""
+    if source.key_order is None:
+        return ""
+    try:
+        known = json.loads(_file(folder).read_text("utf-8"))
+        is_due = not 0 <= now_us - known["full_us"] < source.full_listing
+        return "" if is_due or known["of"] != _of(source) else str(known["after"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return ""
+
+
+@dataclass
+class Look:
+    """One look at the files of a source, and how far the next one may pass over what this one saw."""
+
+    folder: Path
+    source: Source
+    began_us: int = field(default_factory=lambda: time.time_ns() // 1000)
+
+    def __post_init__(self) -> None:
+        self._began_after = self._after = after_key(self.folder, self.source, self.began_us)
+        # Whether all keys up to here are old enough.
+        self._is_passed = True
+
+    def pieces(self) -> Iterator[list[Found]]:
+        """Yield what is found, some files at a time: no more of them are in memory."""
+        found = matching(self.source, self._began_after)
+        while piece := list(islice(found, _PIECE)):
+            self._pass(piece)
+            yield piece
+
+    def _pass(self, piece: list[Found]) -> None:
+        oldest = (self.began_us - max(_OVERLAP_US, self.source.settle)) * 1000
+        for path, seen in piece:
+            self._is_passed = self._is_passed and seen.mtime_ns <= oldest
+            if self._is_passed:
+                self._after = self._key_of(path) if self.source.key_order else ""
+
+    def _key_of(self, name: str) -> str:
+        return address_of(located(self.source.path, name)).key
+
+    def note(self) -> None:
+        """Let the next look begin where this one may: all that it saw is in manifests, or is to wait for a full one."""
+        if self.source.key_order is None:
+            return
+        if not self._began_after:
+            full_us = self.began_us
+        elif self._after == self._began_after:
+            return
+        else:
+            full_us = json.loads(_file(self.folder).read_text("utf-8"))["full_us"]
+        write_json(_file(self.folder), {"of": _of(self.source), "after": self._after, "full_us": full_us})
+
+
+def _file(folder: Path) -> Path:
+    return folder / "listed.position"
+
+
+def _of(source: Source) -> list[str]:
+    return [source.path, source.endpoint or ""]

@@ -1,0 +1,152 @@
+"""A lease on a table, so that only one process at a time writes it; everything that changes a table takes it.
+
+On one machine a lease is the kernel's lock on a file, which names the holder. Only its owner can access the folders
+of a home, so no other user can take a lease. If several machines share the home, the lease is a lock in the database
+of the control store.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from lakehouse.storage.control.copies import copy_parts
+from lakehouse.storage.control.place import Place, place_of, require_own
+from lakehouse.storage.control.seal import seal_tables
+from lakehouse.storage.tables.tables_place import home_of, in_home, is_on_store
+
+# A merge of files takes a minute for every few ten millions of rows that came in since the last.
+MERGE_S = 1800.0
+_ASK_AGAIN_S = 0.2
+# The longest part of a holder's command line that is shown.
+_LONGEST = 200
+
+
+class LeaseHeld(RuntimeError):
+    """Another process writes this table now."""
+
+
+@contextmanager
+def lease(table: Path, timeout_s: float = 0) -> Iterator[None]:
+    """Hold a table for one writer; the lock ends with the process, however that ends.
+
+    Raises:
+        LeaseHeld: if another process holds it for longer than ``timeout_s``.
+        LeaseLost: if the database of a control store has ended this process's session meanwhile.
+        ControlUnreachable: if that database does not answer.
+    """
+    place = place_of(table)
+    if place is None and is_on_store(table):
+        require_own(home_of(table))
+    table = in_home(table)
+    with _in_database(place, timeout_s) if place else _by_the_kernel(table, timeout_s):
+        yield
+
+
+@contextmanager
+def _in_database(place: Place, timeout_s: float) -> Iterator[None]:
+    from lakehouse.storage.control.session import LeaseLost
+
+    session, end = place.session, time.monotonic() + timeout_s
+    while (
+        taken := session.take(place.home, place.name, _this_process(f" on {socket.gethostname()}"))
+    ) is None:
+        if time.monotonic() >= end:
+            holder = session.holder(place.home, place.name)
+            told = f": {holder}" if holder else ""
+            raise LeaseHeld(
+                f"{place.root / place.name}: another process writes this table now{told}; wait for it, or stop it"
+            )
+        time.sleep(_ASK_AGAIN_S)
+    try:
+        if not taken.is_clean:
+            seal_tables(place, taken.fence)
+        copy_parts(place)
+    except BaseException:
+        session.give_back(place.home, place.name, is_clean=False)
+        raise
+    try:
+        yield
+    except BaseException:
+        # Report the first error, not that the lease is lost too.
+        with suppress(LeaseLost):
+            session.give_back(place.home, place.name)
+        raise
+    session.give_back(place.home, place.name)
+
+
+@contextmanager
+def _by_the_kernel(table: Path, timeout_s: float) -> Iterator[None]:
+    table.parent.mkdir(parents=True, exist_ok=True)
+    path = _file(table)
+    end = time.monotonic() + timeout_s
+    # A waiting process must not delete the name of the holder.
+    with path.open("a+", encoding="utf-8") as file:
+        while not _is_locked(file):
+            if time.monotonic() >= end:
+                message = f"{table}: another process writes this table now{_holder(file)}"
+                raise LeaseHeld(f"{message}; wait for it, or stop it (lease {path})")
+            time.sleep(_ASK_AGAIN_S)
+        file.truncate(0)
+        file.write(_this_process())
+        file.flush()
+        yield
+
+
+def files_of(table: Path) -> Path:
+    """Return the lease for merging small files of a table, beside which its writer may append.
+
+    A process that deletes rows holds this lease too, because only appends cannot conflict with a merge.
+    """
+    return table.with_name(f"{table.name}.files")
+
+
+def is_held(table: Path) -> bool:
+    """Return whether a process holds a table now; the question itself holds it for an instant only."""
+    table = in_home(table)
+    place = place_of(table)
+    if place is not None:
+        return place.session.is_held(place.home, place.name)
+    try:
+        with _file(table).open() as file:
+            # Shared, so that any number can ask at once.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _file(table: Path) -> Path:
+    return table.parent / f".{table.name}.lease"
+
+
+def _this_process(where: str = "") -> str:
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    since = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
+    return f"process {os.getpid()}{where} ({command[:_LONGEST]}, since {since})"
+
+
+def _holder(file: TextIO) -> str:
+    """Return the process that has locked a file, as far as the file names it."""
+    file.seek(0)
+    told = file.read()
+    return f": {told}" if told else ""
+
+
+def _is_locked(file: TextIO) -> bool:
+    """Try to lock a file; return whether that succeeded."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,31 @@
+"""Rows of a home that is now told of a database move there from its file, once, by the first command that may write.
+
+A row that is there already is newer and stays. Killed on the way, the next command goes on.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from lakehouse.storage.control.database import ControlUnreachable
+from lakehouse.storage.control.local import LocalStore
+from lakehouse.storage.control.schema import ROWS
+from lakehouse.storage.control.store import FILE, store_of
+
+
+def move_in(root: Path) -> None:
+    """Move the rows of a home's file into its database; nothing where there is none, or it cannot be written now.
+
+    Cost: a look whether the file is there.
+    """
+    file = LocalStore(root / FILE)
+    with suppress(OSError, ControlUnreachable):
+        if not file.path.exists() or isinstance(store := store_of(root), LocalStore):
+            return
+        for table, columns in ROWS.items():
+            names = ", ".join(f":{name}" for name in columns)
+            add = f"INSERT INTO {table} VALUES (:home, {names}) ON CONFLICT DO NOTHING"
+            for row in file.rows(f"SELECT {', '.join(columns)} FROM {table} WHERE home = :home"):
+                store.change(add, **dict(zip(columns, row, strict=True)))
+        file.path.unlink()

@@ -1,0 +1,113 @@
+"""Seals against a writer that was paused and lost its lease: its successor seals what it wrote.
+
+A seal is a commit that changes a table's properties. Delta's rules refuse every commit that was prepared on an earlier
+version, by whatever engine. A writer reads the version that its commit is prepared on first, and asks whether it holds
+its lease then (``require_leases``). If it does, a successor can only come later, and so does its seal. So of a writer
+that was paused, either the question or the commit fails, and nothing that it writes is ever read.
+
+A lease that was given back needs none: seals are made after deaths, lost sessions and killed databases only.
+
+A file that is no table's (a manifest, a published version, the pointer) is sealed likewise: its writer has a draft of
+it first, then asks, then gives the draft its name, and a successor deletes drafts before it writes. So either the
+question fails, or there is no draft to be renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lakehouse.storage.atomic_files import replacing
+from lakehouse.storage.control.copies import putting
+from lakehouse.storage.control.place import Place, place_of
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.tables_place import delta_table
+
+# The property that a seal changes.
+PROPERTY = "tidemark.sealed"
+_FILES = ".files"
+# Others may commit to the table at the time.
+_TRIES = 100
+
+
+def require_leases(path: Path) -> None:
+    """Make sure that a process which took leases of this home has them still; nothing where the kernel keeps them.
+
+    Raises:
+        LeaseLost: when it does not.
+    """
+    place = place_of(path)
+    if place is not None:
+        place.session.require()
+
+
+@contextmanager
+def naming_drafts(folder: Path) -> Iterator[None]:
+    """Let drafts get their names in the block, unless a successor has taken the lease; they are there already.
+
+    Raises:
+        LeaseLost: when it has, before the block or after its drafts were deleted.
+    """
+    require_leases(folder)
+    try:
+        yield
+    except FileNotFoundError:
+        require_leases(folder)
+        raise
+
+
+def write_sealed(path: Path, text: str, *, is_new: bool = False) -> None:
+    """Replace a file durably, or write one that is new, here and for other homes, unless a successor has the lease.
+
+    Raises:
+        LeaseLost: when it has; what it has written stays.
+        FileExistsError: when a file that should be new is there.
+    """
+    try:
+        with putting(path, text, is_new=is_new), replacing(path, durable=True, is_new=is_new) as file:
+            file.write(text.encode("utf-8"))
+            require_leases(path.parent)
+    except FileNotFoundError:
+        require_leases(path.parent)
+        raise
+
+
+def is_shared(path: Path) -> bool:
+    """Return whether several machines may write this home: a database keeps its leases."""
+    return place_of(path) is not None
+
+
+def fences(path: Path) -> dict[str, str]:
+    """Return what a commit says of the leases that its process holds: the number of each."""
+    place = place_of(path)
+    held = place.session.held.items() if place is not None else ()
+    told = ", ".join(f"{name} {fence}" for (_, name), fence in sorted(held))
+    return {"tidemark.fence": told} if told else {}
+
+
+def seal_tables(place: Place, fence: int) -> list[Path]:
+    """Seal every table that the holder of a lease may have written, and its manifests; return the tables.
+
+    Those are of the same stream or query. Others that write them meanwhile must try again.
+    """
+    from deltalake import CommitProperties
+
+    own = place.name.removesuffix(_FILES)
+    if "/" in own:
+        _delete_drafts(Home(place.root), Path(own).name)
+    tables = Home(place.root).tables
+    folders = [kind / Path(own).name for kind in sorted(tables.iterdir())] if "/" in own else [tables / own]
+    sealed = [folder for folder in folders if (folder / "_delta_log").is_dir()]
+    told = {PROPERTY: f"{place.name} {fence}"}
+    for table in sealed:
+        known = delta_table(table)
+        properties = CommitProperties({"tidemark.fence": told[PROPERTY]}, _TRIES)
+        known.alter.set_table_properties(told, raise_if_not_exists=False, commit_properties=properties)
+    return sealed
+
+
+def _delete_drafts(layout: Home, name: str) -> None:
+    for folder in (layout.manifests(name), layout.batch_manifests(name)):
+        for draft in folder.glob(".*"):
+            draft.unlink(missing_ok=True)

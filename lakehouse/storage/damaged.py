@@ -1,0 +1,28 @@
+"""A file of the home that is there and cannot be read, as a disk or a copy has lost a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lakehouse.config.problems import Permanent
+
+RESTORE = "restore it from a copy of the home"
+
+
+class DamagedFile(Permanent, ValueError):
+    """A file is emptied, cut off or overwritten; the message names it and says what to do."""
+
+
+@contextmanager
+def naming(path: Path, do: str = RESTORE) -> Iterator[None]:
+    """Let what cannot be read of a file end with an error that names it and says what to ``do``.
+
+    Raises:
+        DamagedFile: in the place of errors about its content.
+    """
+    try:
+        yield
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFile(f"{path} is damaged ({type(error).__name__}: {error}): {do}") from error

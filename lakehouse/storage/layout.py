@@ -1,0 +1,238 @@
+"""The paths below the home: the one place that knows them.
+
+    raw/<stream>          accepted rows, Delta              jobs/ingest
+    quarantine/<stream>   rejected records, Delta           jobs/ingest
+    ledger/<stream>       one row per ingest batch, Delta   jobs/ingest
+    rollup/<stream>       nodes of all levels, Delta        jobs/build_rollups, jobs/maintain
+    remembered/<stream>   identities whose raw rows were dropped, Delta     jobs/maintain
+    unchecked/<stream>    rows that came too late to be compared, Delta     jobs/ingest, jobs/maintain
+    corrections/<stream>  later changes of history, Delta   jobs/maintain, jobs/retract, jobs/build_rollups
+    quality/              history of check results, Delta   jobs/check_quality
+    checked/              what has passed checks            jobs/check_quality, jobs/check_queries
+    reports/              Great Expectations and its pages  jobs/check_quality
+    serving/              <version>.duckdb, segments/, `current`    jobs/publish
+    pairs/<query>         pairs of a window join, Delta     jobs/run_queries, jobs/repair_late
+    multiway/<query>      results of three streams or more  jobs/run_queries, jobs/repair_late
+    windows/<query>       rows that later ones can join     jobs/run_queries, jobs/maintain
+    missed_rows/<query>   rows that may lack partners       jobs/run_queries
+    selection/<query>     rows of a selection, Delta        jobs/run_queries
+    answers/<query>       answers at ticks, Delta           jobs/run_queries, jobs/repair_late
+    alarms/<query>        alarms raised and cleared, Delta  jobs/run_queries, jobs/repair_late
+    states/<query>        contents of buckets, Delta        jobs/run_queries
+    operators/<query>     operators of a join that calls predicates, one row per batch and operator  jobs/run_queries
+    queries/<query>       one row per batch and bucket      jobs/run_queries
+    repairs/<query>       one row per repair, Delta         jobs/repair_late
+    needed_slack/<query>  slack that missed pairs needed    jobs/repair_late
+    identities/<stream>/  hashes of identities, to find duplicates: a cache   jobs/ingest
+    manifests/<stream>/   manifests: the files or offsets of each batch
+    batch_manifests/<query>/  manifests: the ingest batches of each batch of a query, the batches of each repair
+    control.sqlite        outcomes of jobs, tokens, delivered alarms, unless a database keeps them (control/store.py)
+    tables.json           the store of the tables, if they are on one (tables_place.py)
+    copies.json           how far this home has copied the rows that machines share (control/copies.py)
+    control.json          the home's identity in a control store, if a database keeps its leases and these rows
+    attempts/             how often the present batch of a stream has failed   jobs/ingest
+    heartbeats/           the last heartbeat of each service, bridge and collector of this machine
+    service/              the lease of `tidemark serve`, its Spark log, and long questions to `tidemark web`
+    airflow/              Airflow's own home
+    packages/             the project's code as an archive for a cluster's workers
+    connect.token         what clients of the home's server of Spark Connect show it
+
+The first writer of a folder creates it. The tables (``raw`` to ``corrections``, those of queries and of checks) may be
+on an object store instead, at the same paths below a prefix; ``reports`` and ``serving`` are then there, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakehouse.storage.tables.tables_place import place_in
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder that holds everything a run writes."""
+
+    root: Path
+
+    @property
+    def tables(self) -> Path:
+        """The root of the tables: the folder itself, or a place on an object store (tables_place.py)."""
+        return place_in(self.root)
+
+    def raw(self, stream: str) -> Path:
+        """Accepted rows of a stream."""
+        return self.tables / "raw" / stream
+
+    def quarantine(self, stream: str) -> Path:
+        """Rejected records of a stream, with reason, bytes and origin."""
+        return self.tables / "quarantine" / stream
+
+    def ledger(self, stream: str) -> Path:
+        """One row per ingest batch of a stream."""
+        return self.tables / "ledger" / stream
+
+    def identities(self, stream: str) -> Path:
+        """Hashes of the known identities, by ingest batch: a cache of raw and of what is remembered beyond it."""
+        return self.root / "identities" / stream
+
+    def identity_copies(self, stream: str) -> Path:
+        """Copies of these beside the tables, for tasks elsewhere, where the tables are on a store."""
+        return self.tables / "identities" / stream
+
+    def rollup(self, stream: str) -> Path:
+        """Nodes of every level and grouping of a stream."""
+        return self.tables / "rollup" / stream
+
+    def corrections(self, stream: str) -> Path:
+        """Later changes of a stream's history."""
+        return self.tables / "corrections" / stream
+
+    def remembered(self, stream: str) -> Path:
+        """Identities of accepted rows that raw no longer has, as hashes."""
+        return self.tables / "remembered" / stream
+
+    def unchecked(self, stream: str) -> Path:
+        """Accepted rows that could not be compared with all earlier ones, by range of time and measure."""
+        return self.tables / "unchecked" / stream
+
+    def pairs(self, query: str) -> Path:
+        """Pairs of a window join, found online and by repair."""
+        return self.tables / "pairs" / query
+
+    def multiway(self, query: str) -> Path:
+        """Results of a join of three streams or more, found online and by repair."""
+        return self.tables / "multiway" / query
+
+    def windows(self, query: str) -> Path:
+        """Rows of each stream that later rows can join, for a join of three streams or more."""
+        return self.tables / "windows" / query
+
+    def selection(self, query: str) -> Path:
+        """Rows that a selection selected."""
+        return self.tables / "selection" / query
+
+    def missed_rows(self, query: str) -> Path:
+        """Rows that may have missed partners, for the repair."""
+        return self.tables / "missed_rows" / query
+
+    def answers(self, query: str) -> Path:
+        """Answers of an aggregate query at its ticks, with every revision."""
+        return self.tables / "answers" / query
+
+    def alarms(self, query: str) -> Path:
+        """Alarms of a query, with every change."""
+        return self.tables / "alarms" / query
+
+    def states(self, query: str) -> Path:
+        """The contents of each bucket of a query after each batch."""
+        return self.tables / "states" / query
+
+    def operators(self, query: str) -> Path:
+        """Measurements of the conditions of a join that calls predicates, and of its kernel, in each batch."""
+        return self.tables / "operators" / query
+
+    def queries(self, query: str) -> Path:
+        """Metrics of each finished batch of a query, by bucket or side."""
+        return self.tables / "queries" / query
+
+    def repairs(self, query: str) -> Path:
+        """One row per finished repair of a query."""
+        return self.tables / "repairs" / query
+
+    def needed_slack(self, query: str) -> Path:
+        """Slack that the pairs found by repairs of a query would have needed."""
+        return self.tables / "needed_slack" / query
+
+    @property
+    def delivered_alarms(self) -> Path:
+        """The path of the lease for delivering changes of alarms; it holds nothing else."""
+        return self.root / "delivered_alarms"
+
+    def tables_of(self, query: str) -> tuple[Path, ...]:
+        """All tables that a query can have; the last one counts its batches."""
+        found = (self.pairs, self.multiway, self.windows, self.selection, self.answers, self.alarms)
+        places = (
+            *found,
+            self.missed_rows,
+            self.states,
+            self.needed_slack,
+            self.operators,
+            self.repairs,
+            self.queries,
+        )
+        return tuple(place(query) for place in places)
+
+    def batch_manifests(self, query: str) -> Path:
+        """Manifests of a query: the ingest batches of each batch, and the batches of each repair."""
+        return self.root / "batch_manifests" / query
+
+    def manifests(self, stream: str) -> Path:
+        """Manifests of a stream: which files make up which ingest batch."""
+        return self.root / "manifests" / stream
+
+    def attempts(self, stream: str) -> Path:
+        """Count of failures of a stream's present batch."""
+        return self.root / "attempts" / f"{stream}.json"
+
+    @property
+    def quality(self) -> Path:
+        """History of check results."""
+        return self.tables / "quality"
+
+    def checked(self, stream: str) -> Path:
+        """The parts of a stream that passed checks."""
+        return self.root / "checked" / f"{stream}.json"
+
+    def passed(self, subject: str) -> Path:
+        """The last check of a stream or query that passed."""
+        return self.root / "checked" / f"{subject}.passed.json"
+
+    def reported_misses(self, query: str) -> Path:
+        """The periods of a query below their recall that a check has reported."""
+        return self.root / "checked" / f"query-{query}.misses.json"
+
+    @property
+    def reports(self) -> Path:
+        """Great Expectations' context."""
+        return self.root / "reports"
+
+    @property
+    def report_pages(self) -> Path:
+        """The pages of results of checks, with the tables."""
+        return self.tables / "reports" / "site"
+
+    @property
+    def serving(self) -> Path:
+        """Published versions and the pointer to the current one."""
+        return self.root / "serving"
+
+    @property
+    def heartbeats(self) -> Path:
+        """The last heartbeat of each service, bridge and collector."""
+        return self.root / "heartbeats"
+
+    @property
+    def service(self) -> Path:
+        """The Spark log of a service; the service holds the lease of this folder."""
+        return self.root / "service"
+
+    @property
+    def spark_log(self) -> Path:
+        """The log of the Spark JVM that a command last started."""
+        return self.root / "spark.log"
+
+    @property
+    def connect_token(self) -> Path:
+        """The token that clients of the home's server of Spark Connect show it."""
+        return self.root / "connect.token"
+
+    @property
+    def airflow(self) -> Path:
+        """Airflow's own home."""
+        return self.root / "airflow"
+
+    @property
+    def packages(self) -> Path:
+        """The project's code as archives that the workers of a cluster import from."""
+        return self.root / "packages"

@@ -1,0 +1,1 @@
+"""Object stores: clients, paths, and how Arrow, DuckDB and deltalake reach them."""

@@ -1,0 +1,1 @@
+"""Delta tables without an engine: their logs, commits, files and housekeeping."""

@@ -1,0 +1,64 @@
+"""Appends to a Delta table: the files of some commits, read from its log without an engine.
+
+Merging small files moves rows and adds none, so a file that was appended is read as it was, while it is there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from lakehouse.storage.damaged import naming
+from lakehouse.storage.tables.table_log import newest_version
+
+
+def appended_since(table: Path, version: int) -> list[Path] | None:
+    """Return the files that commits after one appended, oldest first, whether or not they have been merged since.
+
+    None where the log does not tell them any more, one is gone, or rows were removed. Cost: the commits since.
+    """
+    found: list[Path] = []
+    newest = newest_version(table)
+    if newest is None or newest < version:
+        return None
+    while version < newest:
+        version += 1
+        actions = _changes(table, version)
+        if actions is None or any("remove" in action for action in actions):
+            return None
+        found += _added(table, actions)
+    return found if all(path.exists() for path in found) else None
+
+
+def before_appended(table: Path, files: Sequence[Path]) -> int | None:
+    """Return the last commit before all that appended these files; the newest for none.
+
+    None where not each of them was appended by a commit that the log still has. Cost: the commits since.
+    """
+    version, left = newest_version(table), set(files)
+    while left:
+        actions = None if version is None else _changes(table, version)
+        if version is None or actions is None:
+            return None
+        left -= set(_added(table, actions))
+        version -= 1
+    return version
+
+
+def _added(table: Path, actions: Sequence[dict[str, Any]]) -> list[Path]:
+    return [table / unquote(action["add"]["path"]) for action in actions if "add" in action]
+
+
+def _changes(table: Path, version: int) -> list[dict[str, Any]] | None:
+    """Return what a commit adds and removes, but where it moves rows to other files; None where the log lacks it."""
+    commit = table / "_delta_log" / f"{version:020d}.json"
+    try:
+        with naming(commit):
+            lines = commit.read_text(encoding="utf-8").splitlines()
+            found = [action for action in map(json.loads, lines) if "add" in action or "remove" in action]
+    except FileNotFoundError:
+        return None
+    return [action for action in found if next(iter(action.values())).get("dataChange", True)]

@@ -1,0 +1,150 @@
+"""A writer of files that was paused past its lease, in the midst of a renaming: nothing that it wrote is ever read."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
+from lakehouse.serving.file import versions
+from lakehouse.storage.control import place
+from lakehouse.storage.control.lease import lease
+from lakehouse.storage.control.seal import write_sealed
+from lakehouse.storage.layout import Home
+from tests.storage.control.postgres import Postgres
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
+# Another machine, whose n-th file is about to get its name when it says so; it goes on when it hears a line.
+WRITER = """
+import os, sys
+from pathlib import Path
+from lakehouse.storage import atomic_files
+from lakehouse.storage.control import session
+from lakehouse.storage.control.lease import lease
+from lakehouse.storage.control.seal import write_sealed
+from lakehouse.serving.file import versions
+
+session.SILENT_S, session._WORD_S = 1.5, 0.3
+root, what, left = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+
+def paused(event, _):
+    global left
+    if event in ("os.rename", "os.link"):
+        left -= 1
+        if left == 0:
+            print("held", flush=True)
+            sys.stdin.readline()
+
+def publish():
+    folder = root / "serving"
+    with lease(folder), versions.publisher(folder):
+        for name in ("segments/.draft-00000002-machine", ".draft-00000002-machine"):
+            (folder / name).write_text("paused")
+        sys.addaudithook(paused)
+        versions.place_segment(folder, "00000002", folder / "segments/.draft-00000002-machine")
+        versions.place(folder, 2, folder / ".draft-00000002-machine", ["00000002"])
+        versions.point_to(folder, 2)
+        versions.collect(folder, 1)
+
+def write():
+    with lease(root / "raw" / "s"):
+        sys.addaudithook(paused)
+        write_sealed(root / "manifests" / "s" / "00000007.json", "paused")
+
+try:
+    publish() if what == "publish" else write()
+    print("done", flush=True)
+except Exception as error:
+    print(type(error).__name__, error, flush=True)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, server: Postgres) -> Iterator[Path]:
+    """A home with one published version, whose leases are in the database."""
+    root = tmp_path / "here"
+    (root / "serving" / "segments").mkdir(parents=True)
+    (root / "manifests" / "s").mkdir(parents=True)
+    place.use(root, server.url)
+    with lease(root / "serving"):
+        _publish(root, 1)
+    with lease(root / "raw" / "s"):
+        pass
+    yield root
+    place.use(root, None)
+
+
+def _publish(root: Path, version: int) -> None:
+    folder = root / "serving"
+    with versions.publisher(folder):
+        number = f"{version:08d}"
+        drafts = (folder / "segments" / f".draft-{number}-other", folder / f".draft-{number}-other")
+        for draft in drafts:
+            draft.write_text("successor")
+        versions.place_segment(folder, number, drafts[0])
+        versions.place(folder, version, drafts[1], [number])
+        versions.point_to(folder, version)
+
+
+def _paused(home: Path, server: Postgres, what: str, renaming: int) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", WRITER, str(home), what, str(renaming)]
+    environment = os.environ | {"TIDEMARK_CONTROL": server.url, "PYTHONPATH": str(ROOT)}
+    writer = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "held\n"
+    writer.send_signal(signal.SIGSTOP)
+    return writer
+
+
+def _went_on(writer: subprocess.Popen[str]) -> str:
+    writer.send_signal(signal.SIGCONT)
+    said, _ = writer.communicate("\n", timeout=60)
+    return said
+
+
+@pytest.mark.parametrize("renaming", [1, 3, 4], ids=["segment", "version", "pointer"])
+def test_a_publisher_that_was_paused_changes_nothing_that_its_successor_published(
+    home: Path, server: Postgres, renaming: int
+) -> None:
+    with _paused(home, server, "publish", renaming) as writer, lease(home / "serving", timeout_s=30):
+        for version in (2, 3):
+            _publish(home, version)
+        assert _went_on(writer).startswith("LeaseLost this process has lost its leases on serving")
+
+    folder = home / "serving"
+    assert versions.current_version(folder) == 3
+    files = [path for version in (2, 3) for path in versions.files_of_version(folder, version)]
+    assert [path.read_text() for path in files] == ["successor"] * 4
+
+
+def test_a_manifest_of_a_writer_that_was_paused_is_not_written(home: Path, server: Postgres) -> None:
+    path = Home(home).manifests("s") / "00000007.json"
+    with _paused(home, server, "manifest", 1) as writer, lease(home / "raw" / "s", timeout_s=30):
+        # The successor has not come to this one yet.
+        assert _went_on(writer).startswith("LeaseLost this process has lost its leases on raw/s")
+        assert not path.exists()
+        write_sealed(path, "successor", is_new=True)
+
+    assert path.read_text() == "successor"
+
+
+def test_without_a_pause_all_of_it_is_written(home: Path, server: Postgres) -> None:
+    started = time.monotonic()
+    with _paused(home, server, "publish", 4) as writer:
+        assert _went_on(writer) == "done\n", time.monotonic() - started
+
+    assert versions.current_version(home / "serving") == 2
+    with lease(home / "queries" / "q"):
+        write_manifest(Home(home).batch_manifests("q"), "batch", BatchManifest(1, ((0, 1),)))
+        with pytest.raises(FileExistsError):
+            write_manifest(Home(home).batch_manifests("q"), "batch", BatchManifest(1, ((0, 2),)))
