@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.ownership import kept_secret
 

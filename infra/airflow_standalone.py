@@ -25,7 +25,7 @@ from urllib.request import urlopen
 import psutil
 
 from infra.airflow_home import environment, preparing_metadata
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 
 HEALTHY_WITHIN_S = 180
 STOPS_WITHIN_S = 2

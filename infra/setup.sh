@@ -96,7 +96,7 @@ compiling=$!
 compiled() {
     wait "$compiling" || { cat "$log.kernels" && return 1; }
 }
-step "archiving Spark's classes, so that sessions start faster" .venv/bin/python -m lakehouse.spark.class_archive ||
+step "archiving Spark's classes, so that sessions start faster" .venv/bin/python -m infra.class_archive ||
     echo "setup: going on without the archive; sessions start slower"
 step "compiling the loops of joins and aggregates, so that first batches start faster" compiled ||
     echo "setup: going on without them; each is compiled when it is first called"

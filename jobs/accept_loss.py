@@ -12,7 +12,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse.config.problems import Permanent
-from lakehouse.config.settings import Settings
 from lakehouse.corrections.corrections import writing
 from lakehouse.ingest.batch_records import StreamTables
 from lakehouse.ingest.drain import drain, open_finished, open_store
@@ -20,6 +19,7 @@ from lakehouse.ingest.quarantine import waiting_records
 from lakehouse.ingest.sources.kafka import Broker
 from lakehouse.ingest.sources.manifest import OffsetRange
 from lakehouse.ingest.topics import Topics
+from lakehouse.settings import Settings
 from lakehouse.storage.heartbeats import lease_timeout_s
 
 Lost = tuple[OffsetRange, ...]

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.config.problems import Permanent
-from lakehouse.config.settings import Settings
 from lakehouse.config.stream import instant_us
 from lakehouse.corrections import corrections
 from lakehouse.corrections.rebuild import plan_all
 from lakehouse.rollup import rollup
+from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.heartbeats import lease_timeout_s

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from jobs.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.config.problems import ConfigError, NotDeclared
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.outcomes import error_text
 from lakehouse.storage.ownership import keep_private
 

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.config.landing import located
-from lakehouse.config.settings import Settings
 from lakehouse.corrections.corrections import writing
 from lakehouse.corrections.retract import is_retracted
 from lakehouse.engine import engine_of
@@ -29,6 +28,7 @@ from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.ingest.sources.no_match import no_match
 from lakehouse.ingest.sources.unlisted import unlisted
 from lakehouse.ingest.topics import Topics
+from lakehouse.settings import Settings
 
 log = logging.getLogger(__name__)
 # Of what stands still, so many sentences are kept with the figures of a run.

@@ -16,7 +16,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.config.settings import Settings
 from lakehouse.corrections import corrections, retention
 from lakehouse.engine import engine_of
 from lakehouse.ingest.identities import unchecked
@@ -24,6 +23,7 @@ from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import is_behind
 from lakehouse.rollup import rollup
+from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.storage.atomic_files import discard_drafts
 from lakehouse.storage.heartbeats import lease_timeout_s

@@ -12,11 +12,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
-from lakehouse.config.settings import Settings
 from lakehouse.engine import engine_of
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime import batch_manifest
 from lakehouse.queries.runtime.tables import drop_old_states
+from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.storage.atomic_files import discard_drafts
 from lakehouse.storage.heartbeats import lease_timeout_s

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.storage.control.lease import files_of
 from lakehouse.storage.heartbeats import lease_timeout_s

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lakehouse.config.settings import Settings
 from lakehouse.service.ending import leave_if_heard
 from lakehouse.service.lineage import JobRun
+from lakehouse.settings import Settings
 from lakehouse.storage.control.outcomes import error_text, record
 from lakehouse.storage.tables.integrity import naming_damage
 

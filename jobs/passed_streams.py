@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jobs.snapshots import snapshot_of
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld
 from lakehouse.storage.control.outcomes import last_outcome
 from lakehouse.storage.damaged import DamagedFile

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jobs.command import run_for_all
 from jobs.passed_streams import damaged_streams
 from jobs.streams_published import publish_sound
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

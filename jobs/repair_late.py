@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
 from jobs.run_queries import run_of
-from lakehouse.config.settings import Settings
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.repair import NOTHING, drain_repairs
+from lakehouse.settings import Settings
 from lakehouse.spark import tables
 
 # A batch of a query takes seconds, rarely a minute.

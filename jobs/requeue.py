@@ -12,11 +12,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.config.settings import Settings
 from lakehouse.corrections.corrections import writing
 from lakehouse.ingest.batch_records import StreamTables
 from lakehouse.ingest.drain import drain, open_finished
 from lakehouse.ingest.sources.manifest import SET_ASIDE
+from lakehouse.settings import Settings
 from lakehouse.storage.heartbeats import lease_timeout_s
 
 

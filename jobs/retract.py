@@ -10,9 +10,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.config.settings import Settings
 from lakehouse.corrections import corrections
 from lakehouse.corrections.retract import RetractRefused, Wrong, retract
+from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.storage.heartbeats import lease_timeout_s
 

@@ -20,8 +20,8 @@ from unittest.mock import patch
 
 from jobs.outcome import ALL_STREAMS, Outcome, counts_of, reporting
 from jobs.scheduled import ALL_QUERIES, configured_as
-from lakehouse.config.settings import Settings
 from lakehouse.service.ending import interrupting_jobs
+from lakehouse.settings import Settings
 from lakehouse.storage.heartbeats import served_by
 
 ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "maintain")

@@ -14,7 +14,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
-from lakehouse.config.settings import Settings
 from lakehouse.engine import engine_of
 from lakehouse.queries.kind import Query, definition_of, kind_of
 from lakehouse.queries.runtime.batch_manifest import Wanted
@@ -22,6 +21,7 @@ from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.scan.readers import scan_group
 from lakehouse.queries.runtime.scan.rounds import Rounds
+from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import cores_of
 from lakehouse.storage.query_meaning import read_definition

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from jobs.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.config.config_paths import config_file, given_home
 from lakehouse.config.problems import Permanent as Permanent
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.outcomes import error_text as error_text
 from lakehouse.storage.heartbeats import served_by, service_heartbeat
 from lakehouse.storage.ownership import keep_private

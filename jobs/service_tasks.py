@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, maintain_queries, merge_raw, publish, run_queries
 from jobs.outcome import ALL_STREAMS, job_of, recorded
-from lakehouse.config.settings import Settings
 from lakehouse.ingest.sources.probe import arrived_us, probe_of
 from lakehouse.service.freshness import Freshness
 from lakehouse.service.tasks import Task
 from lakehouse.service.workers import Worker
+from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld
 from lakehouse.storage.control.outcomes import has_run_since
 from lakehouse.storage.tables.newest_commits import NO_TABLE, Commits

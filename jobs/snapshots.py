@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.config.settings import Settings
 from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of, totals_of
 from lakehouse.serving.file.unchecked import ranges_through
+from lakehouse.settings import Settings
 from lakehouse.storage.corrections import published_facts, read_corrections
 from lakehouse.storage.doubtful import AMBIGUOUS, REPEAT
 from lakehouse.storage.ledger import read_extent

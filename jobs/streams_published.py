@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.passed_streams import readers_of, snapshots_to_publish
 from jobs.snapshots import queries_to_publish, with_nodes
-from lakehouse.config.settings import Settings
 from lakehouse.queries.registered import as_published
+from lakehouse.settings import Settings
 
 if TYPE_CHECKING:
     from lakehouse.serving.file.gate import TotalsDiffer

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobs.command import arguments_of
 from lakehouse.config.config_paths import home_folder
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.storage.heartbeats import OLD_S, service_heartbeat
 from lakehouse.storage.layout import Home
 

@@ -27,7 +27,7 @@ from lakehouse.storage.tables.integrity import damage_in, tables_of
 from lakehouse.storage.tables.tables_place import is_on_store
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
 
 PYTHONS = ((3, 11), (3, 14))
 JAVAS = (17, 21)
@@ -135,7 +135,7 @@ def _class_archive() -> Finding:
     kept = archive_file()
     if kept.is_file():
         return Finding("class archive", "ok", str(kept))
-    fix = "run `python -m lakehouse.spark.class_archive`: jobs start in two thirds of the time"
+    fix = "run `python -m infra.class_archive`: jobs start in two thirds of the time"
     return Finding("class archive", "warning", f"no {kept}", fix)
 
 
@@ -157,7 +157,7 @@ def _config(config: Path | None, home: Path | None) -> Finding:
         return Finding(
             "configuration", "warning", f"no {path}", "run `tidemark init`, or name it with --config"
         )
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.storage.control.schema import OtherVersion
 
     try:
@@ -305,7 +305,7 @@ def _home(config: Path | None, home: Path | None, settings: Settings | None) -> 
 
 def _settings(config: Path | None, home: Path | None) -> Settings | None:
     """Return the settings, None where they cannot be read."""
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.storage.control.schema import OtherVersion
 
     try:

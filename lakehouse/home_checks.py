@@ -20,7 +20,7 @@ from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.set_aside import read_set_aside
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
 
 State = Literal["ok", "warning", "wrong"]
 # Of files and messages that a check found, so many are named.

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.config.settings import QualitySettings, Settings
+from lakehouse.config.sections import QualitySettings
+from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.layout import Home
 from quality.gate import Verdict

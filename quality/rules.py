@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lakehouse.config.settings import QualitySettings
+from lakehouse.config.sections import QualitySettings
 
 DECLARED = Path(__file__).with_name("expectations.toml")
 

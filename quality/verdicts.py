@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.storage.checked import Passed
 from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.tables.newest_commits import Commits

@@ -16,7 +16,8 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings as examples
 from xdist.scheduler import LoadScopeScheduling
 
-from lakehouse.config.settings import Settings, SparkSettings, load_settings
+from lakehouse.config.spark_settings import SparkSettings
+from lakehouse.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

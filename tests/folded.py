@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakehouse.config.settings import Settings
 from lakehouse.rollup.nodes import folder_of
 from lakehouse.rollup.rollup import folded_nodes
+from lakehouse.settings import Settings
 from lakehouse.storage.tables.rollup_table import read_marker, read_rollup_schema
 
 

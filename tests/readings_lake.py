@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import ingest, requeue
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from tests.readings import declared
 from tests.table_rows import table_rows
 from tests.taking_in import take_in

@@ -26,8 +26,8 @@ from lakehouse.algorithms.ingest.confirmed import Reach
 from lakehouse.algorithms.ingest.lateness import Lateness, measure_arrived, measure_files
 from lakehouse.config.columns import Column
 from lakehouse.config.landing import located
-from lakehouse.config.settings import Settings
 from lakehouse.config.stream import Stream
+from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import newest_version, read_rows
 
 if TYPE_CHECKING:

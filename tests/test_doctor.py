@@ -123,7 +123,7 @@ def test_without_an_archive_of_classes_jobs_start_slower(
     archive_file().touch()
     there = _found(empty_config, tmp_path)["class archive"]
 
-    assert (missing.state, "lakehouse.spark.class_archive" in missing.fix) == ("warning", True)
+    assert (missing.state, "infra.class_archive" in missing.fix) == ("warning", True)
     assert (there.state, there.found) == ("ok", str(archive_file()))
 
 

@@ -6,11 +6,11 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.home_checks import Finding, examine_home
 from lakehouse.ingest.sources.manifest import LandedFile, Manifest
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.serving.status import status
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.outcomes import record
 from lakehouse.storage.heartbeats import Heartbeat, write_heartbeat
 from lakehouse.storage.layout import Home

@@ -115,8 +115,8 @@ def _made(name: str, config: Path, notes: Path) -> Walk:
         notes: where Python workers note what they pass.
     """
     from jobs import build_rollups, ingest, publish, run_queries
-    from lakehouse.config.settings import load_settings
     from lakehouse.serving.ask.ask import ask
+    from lakehouse.settings import load_settings
     from lakehouse.spark.session import started_session
 
     walk = Walk()

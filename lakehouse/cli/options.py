@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
 
 
 def _aggregate(name: str | None) -> str | None:
@@ -54,7 +54,7 @@ class Globals:
 
     def settings(self) -> Settings:
         """Read the whole configuration, checked."""
-        from lakehouse.config.settings import load_settings
+        from lakehouse.settings import load_settings
 
         return load_settings(self.config, self.home)
 

@@ -20,7 +20,7 @@ from lakehouse.engine.contract import Session as Session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.config.settings import Settings
+    from lakehouse.spark.home import SparkHome
 
 
 def engine_of(session: Session) -> Engine:
@@ -28,7 +28,7 @@ def engine_of(session: Session) -> Engine:
 
     No JVM is started before a kernel needs one.
     """
-    settings: Settings | None = getattr(session, "settings", None)
+    settings: SparkHome | None = getattr(session, "settings", None)
     if settings is not None and settings.engine.runner == "local":
         from lakehouse.engine.local import LocalEngine
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from lakehouse.config.settings import LineageSettings, Settings
+from lakehouse.config.sections import LineageSettings
+from lakehouse.settings import Settings
 from lakehouse.storage.layout import Home
 
 log = logging.getLogger(__name__)

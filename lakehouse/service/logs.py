@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import IO
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 
 VARIABLE = "TIDEMARK_LOG"
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

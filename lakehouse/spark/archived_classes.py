@@ -1,6 +1,6 @@
 """The archive of Spark's classes: what the JVM makes of them when it loads them, kept so that sessions start faster.
 
-Made by ``python -m lakehouse.spark.class_archive``; sessions start without where there is none.
+Made by ``python -m infra.class_archive``; sessions start without where there is none.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from pathlib import Path
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.config.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.connect import token_of
+from lakehouse.spark.home import SparkHome
 from lakehouse.spark.session import started_session
 from lakehouse.spark.workers import look_at_workers
 from lakehouse.storage.layout import Home
@@ -26,13 +26,13 @@ class WrongStatement(ValueError):
     """A statement that Spark refuses before it runs."""
 
 
-def named_tables(settings: Settings) -> dict[str, Path]:
+def named_tables(settings: SparkHome) -> dict[str, Path]:
     """Return the tables that exist of the declared streams and registered queries, by schema and name."""
     paths = [path for path in _paths(settings) if tables.exists(path)]
     return {f"{path.parent.name}.{path.name}": path for path in paths}
 
 
-def _paths(settings: Settings) -> Iterator[Path]:
+def _paths(settings: SparkHome) -> Iterator[Path]:
     layout: Home = settings.layout
     for stream in settings.streams:
         yield from (layout.raw(stream), layout.quarantine(stream), layout.ledger(stream))
@@ -41,7 +41,7 @@ def _paths(settings: Settings) -> Iterator[Path]:
         yield from layout.tables_of(query)
 
 
-def open_session(settings: Settings) -> SparkSession:
+def open_session(settings: SparkHome) -> SparkSession:
     """Start this process's session, in which the home's tables have names.
 
     Cost: the start of the session, and some tenths of a second for each table.
@@ -53,7 +53,7 @@ def open_session(settings: Settings) -> SparkSession:
     return _named(started_session(settings), settings)
 
 
-def serve_sessions(settings: Settings, host: str, port: int) -> SparkSession:
+def serve_sessions(settings: SparkHome, host: str, port: int) -> SparkSession:
     """Start a session as ``open_session`` does that serves Spark Connect to whoever has its token, and warm it.
 
     Where ``[spark] master`` is a server of Spark Connect, this process is that server.
@@ -89,7 +89,7 @@ def result_of(spark: SparkSession, statement: str) -> DataFrame:
         raise WrongStatement(str(error).splitlines()[0]) from None
 
 
-def _named(spark: SparkSession, settings: Settings) -> SparkSession:
+def _named(spark: SparkSession, settings: SparkHome) -> SparkSession:
     known = named_tables(settings)
     for schema in sorted({name.partition(".")[0] for name in known}):
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{schema}`")

@@ -20,7 +20,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.config.settings import Settings, SparkSettings
+from lakehouse.config.spark_settings import SparkSettings
+from lakehouse.spark.home import SparkHome
 from lakehouse.spark.jars import jar_paths
 from lakehouse.spark.package_archive import package_archive
 from lakehouse.spark.workers import advice, differences, look_at_workers, versions_here
@@ -107,7 +108,7 @@ def _escaped(text: str) -> str:
     return escaped.replace("\n", "\\n").replace("\r", "\\r")
 
 
-def join_cluster(session: SparkSession, settings: Settings) -> None:
+def join_cluster(session: SparkSession, settings: SparkHome) -> None:
     """Send the package to the workers, look at each of them, and let partitions follow their cores.
 
     Raises:
@@ -124,7 +125,7 @@ def join_cluster(session: SparkSession, settings: Settings) -> None:
     session.conf.set("spark.sql.shuffle.partitions", settings.spark.shuffle_partitions or max(cores, 2))
 
 
-def look_in_time(session: SparkSession, settings: Settings) -> tuple[list[str], int]:
+def look_in_time(session: SparkSession, settings: SparkHome) -> tuple[list[str], int]:
     """Return what is wrong with the workers, and how many cores they have.
 
     Raises:
@@ -147,7 +148,7 @@ def look_in_time(session: SparkSession, settings: Settings) -> tuple[list[str], 
         pool.shutdown(wait=False)
 
 
-def _wrong_with_workers(session: SparkSession, settings: Settings) -> tuple[list[str], int]:
+def _wrong_with_workers(session: SparkSession, settings: SparkHome) -> tuple[list[str], int]:
     folders = sorted(
         {Path(stream.source.path).parent for stream in settings.streams.values() if stream.source.path}
     )

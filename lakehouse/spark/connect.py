@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pyspark.sql import SparkSession
 
-from lakehouse.config.settings import Settings
+from lakehouse.spark.home import SparkHome
 from lakehouse.storage.ownership import kept_secret
 
 # A server that is gone is waited for half a minute, not the ten that are Spark's default: sessions end with it.
@@ -22,7 +22,7 @@ _RETRIES = 5
 _OF_CLIENTS = "spark.sql."
 
 
-def token_of(settings: Settings) -> str:
+def token_of(settings: SparkHome) -> str:
     """Return what clients show their server: the secret of the settings, or that which the home keeps."""
     secret = settings.spark.secret
     return secret.get_secret_value() if secret else kept_secret(settings.layout.connect_token)
@@ -33,7 +33,7 @@ def lacking_package() -> str | None:
     return None if find_spec("grpc_status") else "grpcio-status"
 
 
-def connected(settings: Settings) -> SparkSession:
+def connected(settings: SparkHome) -> SparkSession:
     """Return a new session of the server that ``[spark] master`` names; it ends with this process."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 

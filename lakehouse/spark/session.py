@@ -18,7 +18,7 @@ from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from lakehouse.config.problems import EngineEnded, Permanent
-from lakehouse.config.settings import Settings, SparkSettings
+from lakehouse.config.spark_settings import SparkSettings
 from lakehouse.spark.archived_classes import archive_option
 from lakehouse.spark.cluster import (
     ClusterUnavailable,
@@ -32,6 +32,7 @@ from lakehouse.spark.cluster import (
     unreachable,
 )
 from lakehouse.spark.connect import connected, lacking_package
+from lakehouse.spark.home import SparkHome
 from lakehouse.spark.jars import jar_paths, missing_jars, reaches
 from lakehouse.storage.ownership import kept_private
 from lakehouse.storage.stores.store_access import spark_options
@@ -56,7 +57,7 @@ class EngineIncomplete(Permanent, RuntimeError):
     """Spark cannot start or reach the tables: jars, or options of the configuration, are missing."""
 
 
-def build_session(settings: Settings) -> SparkSession:
+def build_session(settings: SparkHome) -> SparkSession:
     """Return this process's session, which starts Spark when something is first asked of it.
 
     Raises:
@@ -84,7 +85,7 @@ def _require_jars(store: str | None) -> None:
 class LazySession:
     """A session until it is needed: a batch of few rows is dealt with by its process, which then never starts a JVM."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SparkHome) -> None:
         self.settings = settings
         self._session: SparkSession | None = None
 
@@ -109,7 +110,7 @@ class LazySession:
         return self._session or SparkSession.getActiveSession()
 
 
-def started_session(settings: Settings) -> SparkSession:
+def started_session(settings: SparkHome) -> SparkSession:
     """Return the session as ``build_session`` does, started, for who reads tables by Spark itself.
 
     Raises:
@@ -119,7 +120,7 @@ def started_session(settings: Settings) -> SparkSession:
     return cast(LazySession, build_session(settings)).started()
 
 
-def session_with_log(settings: Settings, log: Path | None = None) -> SparkSession:
+def session_with_log(settings: SparkHome, log: Path | None = None) -> SparkSession:
     """Return the session as ``build_session`` does; what the JVM says goes to a log, by default the home's own."""
     settings.home.mkdir(parents=True, exist_ok=True)
     # Open as long as the process, as the JVM is, which may be started at any time.
@@ -137,7 +138,7 @@ def announcing(tell: Callable[[str], None]) -> Iterator[None]:
         _LISTENERS.remove(tell)
 
 
-def _announce(session: SparkSession, settings: Settings) -> None:
+def _announce(session: SparkSession, settings: SparkHome) -> None:
     """Tell of a session, once for each home: each job of a process asks for it again."""
     if _is_known(session, settings):
         return
@@ -148,7 +149,7 @@ def _announce(session: SparkSession, settings: Settings) -> None:
         tell(f"Spark {session.version} on {settings.spark.master}{pages}")
 
 
-def _is_known(session: SparkSession, settings: Settings) -> bool:
+def _is_known(session: SparkSession, settings: SparkHome) -> bool:
     return any(known is session and home == settings.home for known, home in _KNOWN)
 
 
@@ -258,7 +259,7 @@ def _present(spark: SparkSession) -> SparkSession | None:
     return spark.present() if isinstance(spark, LazySession) else spark
 
 
-def _start(settings: Settings) -> SparkSession:
+def _start(settings: SparkHome) -> SparkSession:
     own = settings.spark
     if problem := unreachable(own):
         raise ClusterUnavailable(
@@ -277,7 +278,7 @@ def _start(settings: Settings) -> SparkSession:
     return spark if own.is_local else _joined(spark, settings)
 
 
-def _require_connector(settings: Settings) -> None:
+def _require_connector(settings: SparkHome) -> None:
     """Return if Spark can read and write the tables where they are.
 
     Raises:
@@ -302,7 +303,7 @@ def _require_connector(settings: Settings) -> None:
         )
 
 
-def _joined(spark: SparkSession, settings: Settings) -> SparkSession:
+def _joined(spark: SparkSession, settings: SparkHome) -> SparkSession:
     if _is_known(spark, settings):
         return spark
     try:
@@ -338,7 +339,7 @@ def _quiet_environment(own: SparkSettings) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
 
 
-def _options(settings: Settings) -> dict[str, str]:
+def _options(settings: SparkHome) -> dict[str, str]:
     """Return the options that Tidemark sets, without those that the user has set."""
     own = settings.spark
     options = _common(settings)
@@ -366,7 +367,7 @@ def _event_log(folder: Path) -> dict[str, str]:
     return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.absolute().as_uri()}
 
 
-def _common(settings: Settings) -> dict[str, str]:
+def _common(settings: SparkHome) -> dict[str, str]:
     return {
         # On the class path, since the archive of classes covers no others; ``spark.jars`` would also copy them.
         "spark.driver.extraClassPath": os.pathsep.join(jar_paths(store=settings.tables.scheme)),

@@ -18,7 +18,7 @@ PROCESS = """
 import json, statistics, sys, time
 from pathlib import Path
 import pyarrow as pa
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.spark.session import started_session
 from tests.benchmarks.parts import cpu_s
 spark = started_session(Settings.model_validate({"home": Path(sys.argv[1]), "spark": json.loads(sys.argv[2])}))

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakehouse.config.settings import Settings
 from lakehouse.engine.parts import commit_entries, sink_of
+from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import started_session
 from lakehouse.storage.tables import table_commits

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse.config.settings import load_settings
 from lakehouse.rollup.nodes import folder_of
+from lakehouse.settings import load_settings
 from lakehouse.storage.tables.table_commits import write_share
 from tests.benchmarks.small_batch import CONFIG, DEVICES, T0, readings_of
 

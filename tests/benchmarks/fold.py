@@ -22,13 +22,13 @@ import numpy as np
 import pyarrow as pa
 from deltalake import Schema
 
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Stream
 from lakehouse.engine import engine_of
 from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.rollup.fold import fold
 from lakehouse.rollup.nodes import NodeFolder
 from lakehouse.rollup.rollup import folded_nodes
+from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session, end_session
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_commits import (

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from pyspark.sql import functions as F
 
 from jobs import build_rollups, ingest, publish
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
 from tests.benchmarks.page import table, write
 from tests.benchmarks.parts import cpu_s, run_parts

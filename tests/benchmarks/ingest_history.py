@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jobs import ingest
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import started_session
 from tests.benchmarks import page

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups
 from jobs import ingest as job
-from lakehouse.config.settings import Settings
 from lakehouse.ingest import batch_jobs, drain, ingest
 from lakehouse.ingest.file_records import FileRecords
 from lakehouse.ingest.sources.lines import records_of
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.rollup import rollup
+from lakehouse.settings import Settings
 from lakehouse.spark.session import started_session
 from tests.benchmarks import page
 from tests.benchmarks.ingest import DAY_S, back_to_before, configured, land_the_day, write_files

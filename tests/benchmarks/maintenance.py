@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, merge_raw, publish
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.tables.table_log import commits_of, read_log
 from tests.benchmarks import page
 from tests.benchmarks.parts import cpu_s, run_parts

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from jobs import build_rollups, ingest, maintain
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.ingest.identities.stored_identities import index_before
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.tables.table_log import read_log

@@ -26,7 +26,7 @@ import psutil
 import pyarrow.csv as pacsv
 
 from jobs import build_rollups, ingest
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session, end_session
 from tests.benchmarks.parts import cpu_s, sampling
 from tests.benchmarks.small_batch import CONFIG, DEVICES, T0, readings_of

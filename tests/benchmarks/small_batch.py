@@ -27,8 +27,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from jobs import build_rollups, check_quality, ingest, maintain, publish
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
 from tests.benchmarks.history import PIECE, take_in
 from tests.benchmarks.parts import cpu_s, run_parts

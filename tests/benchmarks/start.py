@@ -25,7 +25,7 @@ WITHOUT = "from lakehouse.spark import archived_classes; archived_classes.archiv
 JOB = """
 import sys
 from pathlib import Path
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.spark.session import started_session
 spark = started_session(Settings(home=Path(sys.argv[1])))
 table = sys.argv[1] + "/table"

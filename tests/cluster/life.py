@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from jobs import build_rollups, ingest, publish, repair_late, run_queries
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.cluster import parallelism
 from lakehouse.spark.session import started_session
 from lakehouse.storage.tables.table_log import read_rows

@@ -23,7 +23,7 @@ import pytest
 
 from infra.loopback_cluster import LIGHTLY, LoopbackCluster, free_port, loopback_cluster
 from jobs import maintain, maintain_queries
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.crashpoint import TASK_POINTS
 from lakehouse.storage.tables.table_log import files_between
 from tests.cluster.isolated import CODE, ROOT, bare_python, hiding, knows_the_project, with_faults

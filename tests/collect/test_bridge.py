@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.collect.bridge import bridge as land
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from lakehouse.storage.crashpoint import LANDING_POINTS
 from lakehouse.storage.layout import Home
 from tests.brokers.mqtt import Bridge, Broker, numbered, publisher, wait_for

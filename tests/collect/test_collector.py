@@ -10,8 +10,8 @@ import pytest
 from lakehouse.collect import host
 from lakehouse.collect.collector import collect
 from lakehouse.collect.host import Host
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Stream
+from lakehouse.settings import load_settings
 from lakehouse.storage.control.lease import LeaseHeld, lease
 from lakehouse.storage.layout import Home
 

@@ -6,7 +6,7 @@ import pytest
 
 from lakehouse.config.config_paths import config_file, home_folder
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from lakehouse.storage.tables.tables_place import recorded
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from jobs.scheduled import chosen_queries, configured_as, unserved
 from lakehouse.config.problems import ConfigError, Permanent
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.home_checks import examine_home
 from lakehouse.queries.registered import as_published, parse_query
+from lakehouse.settings import Settings, load_settings
 
 GOOD = "SELECT id FROM s WHERE x > 1"
 WRONG = {

@@ -7,8 +7,8 @@ import pytest
 
 from lakehouse.config.presets import preset_names, preset_problem, with_preset
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.config.stream import Stream
+from lakehouse.settings import Settings, load_settings
 
 
 def configured(folder: Path, text: str) -> Settings:

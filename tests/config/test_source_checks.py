@@ -8,8 +8,8 @@ import pytest
 from lakehouse.config.checks import stream_problems
 from lakehouse.config.presets import with_landing
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Stream
+from lakehouse.settings import load_settings
 
 MQTT: dict[str, Any] = {"kind": "mqtt", "broker": "mqtts://broker.example", "topics": ["a/+/b", "c/#"]}
 KAFKA: dict[str, Any] = {"kind": "kafka", "servers": ["h:9092"], "topics": ["a"], "format": "ndjson"}

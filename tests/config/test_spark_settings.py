@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.settings import load_settings
 from lakehouse.config.spark_settings import SparkSettings
+from lakehouse.settings import load_settings
 
 
 def _read(folder: Path, text: str) -> SparkSettings:

@@ -8,9 +8,9 @@ import pytest
 from delta.tables import DeltaTable
 
 from jobs import build_rollups, maintain
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.corrections.rebuild import RawIncomplete
 from lakehouse.rollup.rollup import HistoryErased, RollupOutdated
+from lakehouse.settings import Settings, load_settings
 from tests.corrections.test_retention import MINUTE, T0, deviations, forgetful, nodes, reading, take_in
 from tests.folded import folded as folded_nodes
 from tests.folded import rows_of

@@ -12,12 +12,12 @@ import pytest
 
 from jobs import build_rollups, check_quality, ingest, maintain, publish, requeue
 from lakehouse.checks.checks import measure, open_tables
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.engine.local import LocalEngine
 from lakehouse.ingest.sources.manifest import Manifest
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AskError
 from lakehouse.serving.status import status
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.checked import Checked
 from lakehouse.storage.corrections import raw_from, read_corrections
 from tests.engine.jobs import jobs_of

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import maintain, merge_raw, retract
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.corrections.rebuild import RawIncomplete
 from lakehouse.corrections.retract import RetractRefused, Wrong
 from lakehouse.ingest.sources.manifest import Manifest
 from lakehouse.rollup import rollup
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.lease import LeaseHeld, files_of, lease
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.tables.rollup_table import read_marker

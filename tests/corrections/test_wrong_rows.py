@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Stream
 from lakehouse.corrections.wrong_rows import RetractRefused, Wrong
+from lakehouse.settings import load_settings
 from tests.readings import declared
 
 KINDS = pa.schema(

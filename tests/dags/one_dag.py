@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 
 
 def dag_run(name: str, settings: Settings, retries: int = 0, **asked: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ import pytest
 
 from jobs import run_dags
 from jobs.scheduled import unserved
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import lease
 from tests.dags.one_dag import dag_run
 from tests.heartbeats import served

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.config.settings import Settings
 from lakehouse.serving.status import status
+from lakehouse.settings import Settings
 from lakehouse.storage.control.outcomes import read_all
 from tests.readings import write
 

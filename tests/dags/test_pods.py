@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from jobs import run_dags, run_task
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.lease import lease
 from tests.dags.one_dag import dag_run
 from tests.dags.pods import PARAMS, ROOT, pods, template

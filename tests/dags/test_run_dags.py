@@ -10,8 +10,8 @@ from pyspark import __version__
 
 from jobs import run_dags
 from jobs.outcome import reporting
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.serving.status import status
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.control.outcomes import last_outcome
 from tests.dags.one_dag import dag_run

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs import maintain, retract
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.corrections.retract import Wrong
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
 
 if TYPE_CHECKING:

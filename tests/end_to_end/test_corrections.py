@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import build_rollups, ingest, publish
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.crashpoint import CORRECTION_POINTS, RETENTION_POINTS
 from tests import killing

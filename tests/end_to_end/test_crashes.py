@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from lakehouse.config.settings import load_settings
 from lakehouse.engine import parts
+from lakehouse.settings import load_settings
 from lakehouse.spark import tables
 from lakehouse.storage.control import place
 from lakehouse.storage.control.seal import PROPERTY, require_leases, seal_tables

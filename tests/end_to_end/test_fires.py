@@ -12,8 +12,8 @@ import duckdb
 import pytest
 
 from jobs import build_rollups, check_queries, ingest, publish, repair_late, run_queries
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.tables.table_log import read_log
 from tests.conftest import compile_plans
 from tests.documented import about, deviations

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from jobs import ingest, run_queries
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.ingest.sources.manifest import manifest_file
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.serving.ask.ask import ask
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
 from lakehouse.storage.control import place
 from lakehouse.storage.control.copies import drop

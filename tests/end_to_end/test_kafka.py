@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from jobs import ingest
-from lakehouse.config.settings import load_settings
 from lakehouse.ingest.sources.kafka import BrokerFailed
 from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.settings import load_settings
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import CRASH_POINTS
 from tests.brokers.kafka import Broker, Message, broker

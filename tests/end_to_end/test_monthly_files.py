@@ -15,9 +15,9 @@ from unittest.mock import patch
 import pytest
 
 from jobs import build_rollups, ingest, maintain, publish
-from lakehouse.config.settings import load_settings
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.status import status
+from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session
 from tests.table_rows import table_rows
 

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs import repair_late, run_queries
-from lakehouse.config.settings import Settings
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import is_held, lease
 from lakehouse.storage.crashpoint import ROUND_POINTS
 from lakehouse.storage.tables.table_log import read_rows

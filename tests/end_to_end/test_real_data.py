@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, check_quality, ingest, maintain, publish, repair_late, run_queries
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.engine import engine_of
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import MultiwayRun
@@ -21,6 +20,7 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.serving.file.versions import hold_current
 from lakehouse.serving.sandbox.locked import connect_locked
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.tables.table_log import read_log
 from tests.conftest import compile_plans
 from tests.documented import about, deviations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from tests.brokers.mqtt import Bridge, Broker, publisher, wait_for
 from tests.conftest import compile_plans
 from tests.readings_lake import Lake

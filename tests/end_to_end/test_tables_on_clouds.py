@@ -14,9 +14,9 @@ import pytest
 
 from jobs import build_rollups
 from lakehouse.config.config_paths import located
-from lakehouse.config.settings import load_settings
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
+from lakehouse.settings import load_settings
 from lakehouse.spark.jars import missing_jars
 from lakehouse.spark.session import build_session, started_session
 from lakehouse.storage.stores.store_path import StorePath

@@ -18,9 +18,9 @@ import pytest
 
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
 from lakehouse.storage.crashpoint import CRASH_POINTS
 from lakehouse.storage.layout import Home
@@ -64,7 +64,7 @@ import sys
 from pathlib import Path
 
 from jobs import build_rollups
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
 

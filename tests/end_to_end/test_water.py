@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, check_quality, ingest, publish
-from lakehouse.config.settings import Settings
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Question
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.settings import Settings
 from tests.documented import about, deviations
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from lakehouse.config.settings import Settings
 from lakehouse.engine import Engine, Item, engine_of
 from lakehouse.engine.faults import KernelFailed
 from lakehouse.engine.spark import SparkEngine
 from lakehouse.engine.work import counted
+from lakehouse.settings import Settings
 from lakehouse.spark.session import build_session
 from lakehouse.storage.control.outcomes import error_text
 from tests.engine import kernels

@@ -23,7 +23,7 @@ from typing import Any
 from jobs import build_rollups, ingest, publish, run_queries
 from jobs.outcome import ALL_STREAMS, recorded
 from lakehouse.config.problems import EngineEnded
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
 from tests.cluster import life
 from tests.faults.lab import Verdict, differences

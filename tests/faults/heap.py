@@ -113,7 +113,7 @@ def _jobs(config: Path) -> dict[str, str]:
 def _content(config: Path) -> Iterator[tuple[str, str]]:
     import duckdb
 
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.storage.tables.table_log import files_between, read_rows
 
     layout = load_settings(config).layout

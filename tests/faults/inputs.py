@@ -13,7 +13,7 @@ from tests.ingest import hostile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
 
 FORMATS = ("ndjson", "csv", "zeek", "nfdump", "pcap", "parquet")
 READINGS = """
@@ -33,7 +33,7 @@ MOST_KB = 600 * 1024
 
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Put the corpus of every format through a stream of its own."""
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
     from lakehouse.spark.session import started_session
 
     with tempfile.TemporaryDirectory(prefix="tidemark-faults-") as name:
@@ -46,7 +46,7 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
 
 def taken_in(spark: SparkSession, folder: Path, progress: Progress) -> dict[str, Any]:
     """Put the corpus through streams below a folder; return how many files there were, and what is wrong."""
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
 
     config = folder / "tidemark.toml"
     config.write_text('home = "var"\n' + "".join(map(_declared, FORMATS)), encoding="utf-8")

@@ -134,7 +134,7 @@ def settled(landed: Landed, with_corrections: bool) -> Content:
 
 def content(landed: Landed) -> Content:
     """Return what the tables and the published version hold."""
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.storage.corrections import RETRACT, read_corrections, removed
     from lakehouse.storage.tables.table_log import read_columns, read_rows
 
@@ -183,7 +183,7 @@ def _published(layout: Home, minutes: int) -> dict[str, Minutes]:
 
 
 def _job(name: str, landed: Landed, **told: Any) -> None:
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.spark.session import build_session
 
     settings = load_settings(landed.config)
@@ -192,7 +192,7 @@ def _job(name: str, landed: Landed, **told: Any) -> None:
 
 def _published_anew(landed: Landed) -> None:
     from jobs import publish
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.spark.session import build_session
 
     settings = load_settings(landed.config)
@@ -210,7 +210,7 @@ def _taken_out(landed: Landed, number: int | None) -> None:
 def _built_again(landed: Landed, number: int) -> None:
     """Build all nodes again, or those of a file's minute."""
     from jobs import build_rollups
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.spark.session import build_session
 
     settings, start = load_settings(landed.config), (T0 + MINUTE_S * number) * US

@@ -293,7 +293,7 @@ def _shared_jvm(config: Path) -> Environment:
 
 def _serve(config: Path) -> None:
     """Start a JVM, tell how to come to it, and keep it until the input ends."""
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.spark.session import started_session
 
     gateway = started_session(load_settings(config)).sparkContext._gateway

@@ -88,8 +88,8 @@ def _together(found: list[Found], readers: list[SpawnProcess], publishes: int) -
 
 def _read(lake: Path, begun: Barrier, stop: Event, counted: Synchronized[int], found: Queue[Found]) -> None:
     """Ask the current version until told to stop, and one that is kept open until it should be gone."""
-    from lakehouse.config.settings import load_settings
     from lakehouse.serving.sandbox.sandbox import open_published
+    from lakehouse.settings import load_settings
 
     settings = load_settings(lake / "tidemark.toml")
     layout, kept = settings.layout, settings.serving.keep_versions

@@ -83,7 +83,7 @@ def judged(lab: Lab, case: Case) -> Verdict:
 def _identified(config: Path) -> subject.Content:
     """Take in what has landed; return what rows there are that have an identity, and how they are counted."""
     said = _uncounted(config)
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.storage.tables.table_log import read_columns
 
     rows = read_columns(load_settings(config).layout.raw(STREAM), ("event_us", "room", "floor", "value"))
@@ -93,7 +93,7 @@ def _identified(config: Path) -> subject.Content:
 def _uncounted(config: Path) -> Verdict:
     """Take in what has landed; say where the ledger does not count what the tables hold."""
     from jobs import build_rollups
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.spark.session import build_session
     from lakehouse.storage.tables.table_log import read_rows
 
@@ -114,7 +114,7 @@ def _uncounted(config: Path) -> Verdict:
 def _ingested(config: Path, at_moment: Callable[[int], None]) -> tuple[str, ...]:
     """Run the stream's ingest; ``at_moment`` hears of each moment up to the last. Return what they are."""
     from jobs import ingest
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.spark.session import build_session
 
     settings, moments, is_on = load_settings(config), list[str](), [True]

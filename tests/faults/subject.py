@@ -104,7 +104,7 @@ def run_jobs(config: Path) -> None:
 
 def run_published(config: Path) -> None:
     """Run those jobs alone by which what has landed comes to be published."""
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
 
     streams = set(load_settings(config).streams)
     # Of each stream ingest and rollups come first, then those of queries.
@@ -125,7 +125,7 @@ def jobs_of(config: Path) -> list[tuple[Callable[[str], object], str]]:
         repair_late,
         run_queries,
     )
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.spark.session import build_session
 
     settings = load_settings(config)
@@ -147,7 +147,7 @@ def check(config: Path) -> None:
         GateFailed: where one does not hold.
     """
     from jobs import check_quality, check_queries
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.spark.session import build_session
 
     settings = load_settings(config)
@@ -160,7 +160,7 @@ def check(config: Path) -> None:
 
 def content(config: Path) -> Content:
     """Return an order-free hash of what each table, query and answer says."""
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.storage.tables.table_log import read_rows
 
     settings = load_settings(config)
@@ -181,7 +181,7 @@ def content(config: Path) -> Content:
 
 def rows_twice(config: Path) -> list[str]:
     """Say of each table of a query that holds rows more than once how many they are."""
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.storage.tables.table_log import read_columns
 
     settings, found = load_settings(config), []
@@ -194,8 +194,8 @@ def rows_twice(config: Path) -> list[str]:
 
 
 def _answers(config: Path) -> Content:
-    from lakehouse.config.settings import load_settings
     from lakehouse.serving.sandbox.sandbox import open_published
+    from lakehouse.settings import load_settings
 
     day = time.strftime("%Y-%m-%d", time.gmtime(T0 / 1000))
     found = {}

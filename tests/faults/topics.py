@@ -102,7 +102,7 @@ def tried(seed: int) -> Found:
 
 
 def _lake(topic: Topic, folder: Path) -> Lake:
-    from lakehouse.config.settings import load_settings
+    from lakehouse.settings import load_settings
     from lakehouse.spark.session import started_session
     from tests.readings_lake import Lake
 

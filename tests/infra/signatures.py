@@ -22,7 +22,7 @@ from numba.core.dispatcher import Dispatcher
 import lakehouse.algorithms
 from infra import compile_kernels
 from jobs import build_rollups, ingest, maintain_queries, repair_late, run_queries
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session
 from tests.algorithms.packets import made
 from tests.readings import write

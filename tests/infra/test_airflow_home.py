@@ -4,7 +4,7 @@ import stat
 from pathlib import Path
 
 from infra.airflow_home import DAGS, environment
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 
 
 def test_everything_of_airflow_is_below_the_home(tmp_path: Path) -> None:

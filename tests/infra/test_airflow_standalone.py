@@ -15,8 +15,8 @@ import pytest
 
 from infra.airflow_home import DAGS
 from infra.airflow_standalone import Service, serving
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.serving.status import status
+from lakehouse.settings import Settings, load_settings
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -15,10 +15,10 @@ from infra.compile_kernels import compile_aggregates, compile_others, compile_pa
 @pytest.mark.parametrize(
     ("compile_loops", "kernels"),
     [
-        (compile_pairs, ("late_join.qjoin_kernels.join_rows", "late_join.repair_kernels.join_in_order")),
+        (compile_pairs, ("late_join.kernels.qjoin.join_rows", "late_join.kernels.repair.join_in_order")),
         (
             compile_aggregates,
-            ("join_aggregate.factorised_kernels.answer", "join_aggregate.credit_kernels.enter_rows"),
+            ("join_aggregate.kernels.factorised.answer", "join_aggregate.kernels.credit.enter_rows"),
         ),
         (compile_packets, ("packets.capture._walk_pcapng", "packets.headers.read_headers")),
         (

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from infra.kubernetes.schemas import write_schemas
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from tests.infra.pod_templates import pod_templates
 
 ROOT = Path(__file__).parents[2]

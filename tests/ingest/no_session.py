@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.spark.session import LazySession
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ import pytest
 
 from jobs import accept_loss, build_rollups, ingest, maintain, publish, requeue
 from lakehouse.cli.app import call
-from lakehouse.config.settings import load_settings
 from lakehouse.ingest import ingest as ingesting
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.doubt import doubts
 from lakehouse.serving.ask.question import Answer, AskError, Question
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session
 from lakehouse.storage.crashpoint import AMBIGUOUS_POINTS
 from lakehouse.web.prometheus.evaluate import evaluated

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakehouse.config.settings import Settings
 from lakehouse.ingest import batch_parts, file_records
 from lakehouse.ingest.file_records import FileRecords
 from lakehouse.ingest.identities import batch_identities
 from lakehouse.ingest.sources.landed_content import SourceChanged
+from lakehouse.settings import Settings
 from tests import readings
 from tests.readings_lake import Lake
 

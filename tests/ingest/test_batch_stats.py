@@ -24,7 +24,7 @@ from tests.ingest.no_session import no_session
 from tests.readings_lake import Lake
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
 
 T0 = 1_600_000_000
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from tests.ingest.no_session import no_session
 from tests.readings_lake import Lake
 

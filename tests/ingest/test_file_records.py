@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Source
 from lakehouse.ingest import batch_parts
 from lakehouse.ingest.parser import parquet_rows
 from lakehouse.ingest.sources import lines
 from lakehouse.ingest.sources.manifest import LandedFile
+from lakehouse.settings import load_settings
 from tests.ingest.test_batch_jobs import T0, line
 from tests.readings_lake import Lake
 

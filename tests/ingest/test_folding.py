@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobs import ingest, maintain
-from lakehouse.config.settings import load_settings
 from lakehouse.ingest.drain import IngestRefused
+from lakehouse.settings import load_settings
 from tests.readings_lake import Lake
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ import psutil
 import pytest
 
 from jobs import requeue
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.ingest.batch_jobs import judged_batch
 from lakehouse.ingest.batch_records import BatchRecords, Progress, StreamTables
 from lakehouse.ingest.drain import IngestRefused
 from lakehouse.ingest.ingest import BatchTables
 from lakehouse.ingest.quarantine import waiting_records
 from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark import tables
 from lakehouse.storage.tables.table_log import commits_of
 from tests.readings import declared

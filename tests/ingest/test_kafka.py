@@ -16,7 +16,6 @@ import pytest
 from jobs import accept_loss
 from jobs.outcome import recorded
 from lakehouse.cli.app import call
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Source
 from lakehouse.ingest import message_records
 from lakehouse.ingest.batch_jobs import judged_batch
@@ -29,6 +28,7 @@ from lakehouse.ingest.sources.kafka import BrokerFailed, VariableMissing
 from lakehouse.ingest.sources.manifest import OffsetRange
 from lakehouse.ingest.sources.messages import read_range
 from lakehouse.ingest.topics import OffsetsGone, TopicRecreated, Topics
+from lakehouse.settings import load_settings
 from lakehouse.spark import tables
 from lakehouse.storage.control.outcomes import last_outcome
 from lakehouse.storage.set_aside import read_set_aside

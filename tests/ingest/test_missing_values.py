@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from tests.readings_lake import Lake
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs import maintain
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.ingest.sources import object_store
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.set_aside import read_set_aside
 from lakehouse.storage.stores.store_client import StoreUnavailable
 from tests.algorithms.packets import made

@@ -19,7 +19,7 @@ from lakehouse.engine.local import LocalEngine
 from tests.ingest.no_session import no_session
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
 
 ROWS, MOST_BYTES = 200_000, 64 * 1024
 DAY_S, T0 = 86_400, 1_600_000_000 - 1_600_000_000 % 86_400

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import ingest
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark import tables
 from lakehouse.storage.tables.table_log import read_log, read_rows
 from tests.readings import declared

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from tests.conftest import DATA
 from tests.readings_lake import Lake
 

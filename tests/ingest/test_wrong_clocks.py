@@ -12,8 +12,8 @@ import pytest
 
 from jobs import maintain
 from lakehouse.config.durations import spelled_duration
-from lakehouse.config.settings import load_settings
 from lakehouse.corrections.retract import Wrong
+from lakehouse.settings import load_settings
 from tests.corrections.test_retention import T0, deviations, reading, take_in
 from tests.corrections.test_retract import content, taken_out
 from tests.readings import declared

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import ingest, requeue
-from lakehouse.config.settings import load_settings
 from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.settings import load_settings
 from lakehouse.storage.stores.store_client import StoreUnavailable
 from lakehouse.storage.tables.table_log import read_rows
 from tests.ingest.no_session import no_session

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobs.outcome import recorded, reporting
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.storage.control.outcomes import last_outcome
 
 

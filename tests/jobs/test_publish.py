@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import build_rollups, ingest, maintain, publish
-from lakehouse.config.settings import Settings
 from lakehouse.rollup import rollup
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AGGREGATES, Answer
@@ -16,6 +15,7 @@ from lakehouse.serving.file.gate import TotalsDiffer
 from lakehouse.serving.file.node_rows import folded_nodes
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.serving.status import status
+from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld, lease
 from lakehouse.storage.damaged import DamagedFile
 from tests.readings import declared

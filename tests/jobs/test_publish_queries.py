@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, check_queries, publish, repair_late, run_queries
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
+from lakehouse.settings import Settings, load_settings
 from quality import GateFailed
 from tests.readings import write
 from tests.taking_in import take_in

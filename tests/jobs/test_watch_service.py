@@ -7,7 +7,7 @@ import pytest
 
 from jobs import watch_service
 from jobs.watch_service import ServiceStalled
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import lease
 from tests.heartbeats import served
 from tests.readings import declared

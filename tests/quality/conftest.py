@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from deltalake import Schema as DeltaSchema
 
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.checked import Checked
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_commits import append, create_table

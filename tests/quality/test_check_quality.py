@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from jobs import check_quality
 from lakehouse.checks import checks as metrics
 from lakehouse.checks import repeats
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.storage.checked import read_checked
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.layout import Home

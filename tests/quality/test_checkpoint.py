@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.spark.deviations import Frame
 from quality import checkpoint
 from quality.checkpoint import judge, report_page

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.spark.deviations import Frame
 from quality.checkpoint import judge, report_page
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.config.settings import QualitySettings
+from lakehouse.config.sections import QualitySettings
 from quality.rules import load_rules
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.layout import Home
 from quality.checkpoint import judge, report_page
 from tests.quality.conftest import CONFIG

@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales, write_manifest
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.layout import Home
 from lakehouse.storage.query_meaning import replace_definition
 from tests.queries.joined import write_ledger

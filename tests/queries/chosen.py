@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.failure import Failure, write_failure
 from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.layout import Home
 from lakehouse.storage.query_meaning import replace_definition
 from tests.queries.joined import write_ledger

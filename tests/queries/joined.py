@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales, write_manifest
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.layout import Home
 from lakehouse.storage.query_meaning import replace_definition
 from tests.serving.streams import write_delta

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from jobs import repair_late, run_queries
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.crashpoint import AGGREGATE_POINTS, JOIN_POINTS, MULTIWAY_POINTS, SELECTION_POINTS
 from lakehouse.storage.tables.table_log import read_columns, read_rows
 from tests import killing

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.layout import Home
 from lakehouse.storage.query_meaning import replace_definition
 from tests.queries.joined import write_late, write_ledger, write_repairs

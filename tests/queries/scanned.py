@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.config.settings import Settings
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.failure import Failure, write_failure
+from lakehouse.settings import Settings
 from tests.queries import answered, chosen, joined, moved
 from tests.queries.chosen import AT
 from tests.serving.streams import write_delta

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.settings import Settings
 from lakehouse.queries.kind import KINDS, kind_of
+from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows
 from tests.cli.conftest import Tidemark
 

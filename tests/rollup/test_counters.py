@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import build_rollups, maintain
-from lakehouse.config.settings import Settings
 from lakehouse.ingest import raw_rows
 from lakehouse.rollup import rollup
+from lakehouse.settings import Settings
 from tests.folded import folded, rows_of
 from tests.oracles.rollup.counter import CounterTree
 from tests.readings import declared

@@ -17,11 +17,11 @@ from deltalake import Schema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Stream
 from lakehouse.engine.local import LocalEngine
 from lakehouse.rollup import fold, fold_plan
 from lakehouse.rollup.nodes import NodeFolder
+from lakehouse.settings import load_settings
 from lakehouse.storage.tables import table_commits
 from tests.readings import declared
 

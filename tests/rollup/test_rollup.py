@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, maintain
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.ingest import raw_rows
 from lakehouse.rollup import rollup
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.tables.rollup_table import read_marker
 from tests.end_to_end.pipeline import digest
 from tests.engine.jobs import jobs_of

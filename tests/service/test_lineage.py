@@ -14,8 +14,8 @@ import jsonschema
 import pytest
 
 from jobs.outcome import recorded
-from lakehouse.config.settings import Settings
 from lakehouse.service import lineage
+from lakehouse.settings import Settings
 from lakehouse.storage.control.outcomes import read_all
 from tests.readings import write
 

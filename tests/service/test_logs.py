@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.config.settings import Settings
 from lakehouse.service.logs import set_up
+from lakehouse.settings import Settings
 
 CONFIG = """
 [streams.alpha]

@@ -21,7 +21,6 @@ import pytest
 
 from lakehouse.algorithms.rollup.levels import Level, horizons
 from lakehouse.algorithms.rollup.rounding import EPS, NAMED, SUM_ROUNDING
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Stream
 from lakehouse.rollup.nodes import folder_of
 from lakehouse.serving.ask import point
@@ -31,6 +30,7 @@ from lakehouse.serving.file.macros import macros
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
+from lakehouse.settings import load_settings
 from lakehouse.storage.layout import Home
 from tests.oracles.rollup.cases import CASES, LEVELS, LIMITED, NEWEST, Case
 from tests.oracles.rollup.dsmga_tree import DsmgaTree

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from lakehouse.config.settings import Settings
 from lakehouse.config.spark_settings import SparkSettings
+from lakehouse.settings import Settings
 from lakehouse.spark.cluster import ClusterUnavailable, options_aside, unreachable
 from lakehouse.spark.package_archive import package_archive
 from lakehouse.spark.session import started_session

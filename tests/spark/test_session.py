@@ -16,7 +16,8 @@ from pyspark.errors import PySparkValueError
 from pyspark.sql import SparkSession
 
 from lakehouse.config.problems import EngineEnded
-from lakehouse.config.settings import Settings, SparkSettings
+from lakehouse.config.spark_settings import SparkSettings
+from lakehouse.settings import Settings
 from lakehouse.spark import session
 from lakehouse.spark.session import naming_death
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakehouse.config.settings import load_settings
 from lakehouse.ingest.sources.manifest import Manifest, manifest_file
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, read_manifest, write_manifest
+from lakehouse.settings import load_settings
 from lakehouse.storage.control.lease import LeaseHeld
 from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.layout import Home

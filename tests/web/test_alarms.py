@@ -18,7 +18,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld, lease
 from lakehouse.storage.control.store import FILE
 from lakehouse.web.app import WebOptions

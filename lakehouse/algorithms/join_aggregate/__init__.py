@@ -11,7 +11,7 @@ tuple_count.py .... every row carries the contribution of its results, two strea
 multiway.py ....... the same for any number of streams and join attributes (MTC)
 factorised.py ..... ours: per key the aggregates of each side, no rows are joined
 windows.py ........ the rows in the windows, and the part that the four methods in which rows are joined share
-totals.py ......... totals of all results, per group; exact_kernels.py: sums without error
+totals.py ......... totals of all results, per group; kernels/exact.py: sums without error
 choice.py ......... the methods that can run a query, and the cheapest of them
 revision.py ....... changes by late rows at ticks that were already answered, within slack and by the repair
 online.py ......... answers now, revised within slack; a log of the rest, for the repair

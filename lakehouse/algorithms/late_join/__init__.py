@@ -20,6 +20,5 @@ repair.py               the pairs that the online join missed, from its log
 audit.py                recall of every period, once it is known
 bucketing.py            the bucket in which rows meet, so that every pair is found in one
 
-probing.py, qjoin_kernels.py, clock_kernels.py, ring_kernels.py, needed_slack_kernels.py, source_kernels.py,
-paper_kernels.py and repair_kernels.py are the compiled loops.
+probing.py ... conditions as compiled loops read them; kernels/: the compiled loops.
 """

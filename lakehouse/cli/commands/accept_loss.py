@@ -11,8 +11,8 @@ from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakehouse.config.settings import Settings
     from lakehouse.ingest.sources.manifest import OffsetRange
+    from lakehouse.settings import Settings
 
 EXAMPLES = (
     "tidemark accept-loss telemetry",

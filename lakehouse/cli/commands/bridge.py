@@ -9,7 +9,7 @@ import typer
 from lakehouse.cli.options import AsJson, WrongUsage, duration, globals_of, landed_streams
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
 
 EXAMPLES = (
     "tidemark bridge",

@@ -10,8 +10,8 @@ import typer
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of, nearest
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
     from lakehouse.queries.runtime.state import QueryState
+    from lakehouse.settings import Settings
 
 EXAMPLES = (
     "tidemark explain replies",

@@ -10,8 +10,8 @@ import typer
 from lakehouse.cli.options import AsJson, declared, globals_of
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
     from lakehouse.config.stream import Stream
+    from lakehouse.settings import Settings
 
 EXAMPLES = (
     "tidemark plan",

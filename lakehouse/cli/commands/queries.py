@@ -10,7 +10,7 @@ import typer
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of, nearest
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
 
 EXAMPLES = (
     "tidemark queries",

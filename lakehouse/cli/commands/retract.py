@@ -10,8 +10,8 @@ import typer
 from lakehouse.cli.options import AsJson, Timezone, WrongUsage, declared, globals_of, instant, pairs
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
     from lakehouse.config.stream import Stream
+    from lakehouse.settings import Settings
 
 EXAMPLES = (
     'tidemark retract telemetry --file landing/telemetry/day7.ndjson --by ann --why "sent twice" --dry-run',

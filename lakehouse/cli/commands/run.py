@@ -11,7 +11,7 @@ import typer
 from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
 
 EXAMPLES = (
     "tidemark run",

@@ -12,7 +12,7 @@ import typer
 from lakehouse.cli.options import WrongUsage, globals_of
 
 if TYPE_CHECKING:
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
 
 EXAMPLES = (
     "tidemark spark",

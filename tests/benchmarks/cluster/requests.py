@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import build_rollups, ingest, publish
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
 from lakehouse.storage.stores.store_path import StorePath
 from tests.benchmarks.cluster.model import EVERY_S

@@ -37,7 +37,7 @@ _PUBLISH = """
 import sys
 from pathlib import Path
 from jobs import publish
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session
 settings = load_settings(Path(sys.argv[1]))
 publish.run(settings, build_session(settings), unchecked=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 from infra.loopback_cluster import loopback_cluster
 from jobs import build_rollups, ingest
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from lakehouse.spark.session import started_session
 from tests.benchmarks.cluster.steps import CONFIG, ROOT, land
 from tests.shuffle_metrics import Meter

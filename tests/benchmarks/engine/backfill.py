@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from jobs import build_rollups, ingest
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session, end_session
 from tests.benchmarks.page import table, write
 from tests.benchmarks.parts import cpu_s

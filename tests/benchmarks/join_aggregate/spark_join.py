@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from tests.benchmarks import page
 from tests.benchmarks.join_aggregate import peers
 from tests.benchmarks.join_aggregate.run import OURS, SECOND, warm_up

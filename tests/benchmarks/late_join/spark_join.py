@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from tests.benchmarks import page
 from tests.benchmarks.late_join.repair import WINDOW, stream
 from tests.benchmarks.late_join.streams import SECOND, START_US, in_event_order

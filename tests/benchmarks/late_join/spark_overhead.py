@@ -24,12 +24,12 @@ from jobs import ingest
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.engine import engine_of
 from lakehouse.queries.pairs import run as online
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime import run as runtime
 from lakehouse.queries.runtime.batch_manifest import Wanted
+from lakehouse.settings import Settings, load_settings
 from tests.benchmarks import page
 from tests.benchmarks.late_join.speed import keyed
 from tests.benchmarks.late_join.streams import SECOND, START_US

@@ -180,7 +180,7 @@ def _real(name: str, rows: pd.DataFrame, kinds: Sequence[str], window_us: int, s
 
 
 def _session(folder: Path) -> Any:
-    from lakehouse.config.settings import Settings
+    from lakehouse.settings import Settings
     from lakehouse.spark.session import started_session
 
     return started_session(Settings(home=folder))

@@ -25,11 +25,11 @@ import pyarrow.parquet as pq
 
 from jobs import publish
 from jobs.snapshots import queries_to_publish, snapshot_of
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.pairs.tables import create_tables
 from lakehouse.serving.file import macros
 from lakehouse.serving.file import publish as published_file
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
 from lakehouse.storage.layout import Home

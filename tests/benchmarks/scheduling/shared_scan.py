@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.tables.table_log import read_log, read_rows
 from tests.benchmarks import page
 from tests.benchmarks.scheduling.rows import REAL, absent

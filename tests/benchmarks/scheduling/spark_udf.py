@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from tests.benchmarks import page
 from tests.benchmarks.scheduling.executor import real_rows, timed_run
 from tests.benchmarks.scheduling.predicates import POOLS, drawn, is_expensive, queries

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs import maintain, publish
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_log

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, ingest
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
 from tests.benchmarks.ingest import Taken, taken
 from tests.brokers.kafka import Broker, Message, broker

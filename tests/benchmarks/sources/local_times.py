@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.sources.lines import parsed_file
 from lakehouse.ingest.sources.manifest import LandedFile
+from lakehouse.settings import load_settings
 
 ROWS, QUICK_ROWS, TURNS = 200_000, 5_000, 3
 CONFIG = """

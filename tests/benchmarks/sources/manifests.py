@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.config.settings import Settings
 from lakehouse.ingest.sources.landed_content import digest
 from lakehouse.ingest.sources.manifest import LandedFile, Manifest
 from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.settings import Settings
 from lakehouse.spark.session import started_session
 
 if TYPE_CHECKING:

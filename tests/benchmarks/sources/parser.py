@@ -18,11 +18,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.sources.manifest import Layout
 from lakehouse.ingest.sources.numbered import located_lines
+from lakehouse.settings import load_settings
 from lakehouse.storage.envelope import Message
 from tests.ingest.sources.test_network import CONN
 from tests.ingest.sources.test_sensors import CHIRPSTACK, HELIUM, TTN, state

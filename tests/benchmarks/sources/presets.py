@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs import ingest
-from lakehouse.config.settings import Settings, load_settings
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session, end_session
 from tests.benchmarks.page import table, write
 from tests.benchmarks.parts import cpu_s

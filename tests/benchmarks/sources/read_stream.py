@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from jobs import ingest
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.ingest import ingest as batches
 from lakehouse.ingest.batch_jobs import judged_batch
 from lakehouse.ingest.batch_records import BatchRecords, StreamTables
@@ -41,6 +40,7 @@ from lakehouse.ingest.sources.files import all_landed, matching
 from lakehouse.ingest.sources.manifest import Manifest
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.ingest.sources.probe import probe_of
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
 from tests.benchmarks.page import table, write
 from tests.benchmarks.parts import cpu_s

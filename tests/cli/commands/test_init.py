@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from tests.cli.conftest import Tidemark
 
 

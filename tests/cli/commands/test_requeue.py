@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobs import ingest
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 from tests.cli.conftest import Tidemark
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from lakehouse.cli.pages.explain_page import batch_charts, whole_page
-from lakehouse.config.settings import Settings
 from lakehouse.queries.pairs import text
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.runtime.state import Declared, explain
+from lakehouse.settings import Settings
 from tests.cli.pages.test_chart_page import EVIL, charts_of, in_a_browser, is_harmless, opened
 from tests.queries.joined import TEXT, declare, run_by_hand
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.cli.pages.status_page import print_status
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.corrections import corrections
 from lakehouse.ingest import ingest as ingesting
 from lakehouse.serving.ask.ask import ask
@@ -23,6 +22,7 @@ from lakehouse.serving.ask.question import Answer, AskError
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 from lakehouse.serving.status import status
 from lakehouse.serving.storage_plan import storage_plan
+from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
 from lakehouse.storage.crashpoint import RETENTION_POINTS, UNCHECKED_POINTS
 from tests.table_rows import table_rows

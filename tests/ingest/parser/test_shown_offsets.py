@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from lakehouse.algorithms.ingest.double_hour import FIRST, SECOND, double_hours
-from lakehouse.config.settings import load_settings
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.sources import lines
 from lakehouse.ingest.sources.lines import parsed_file
 from lakehouse.ingest.sources.manifest import LandedFile
+from lakehouse.settings import load_settings
 from tests.oracles.ingest.double_hour_by_row import passes_by_row
 
 CONFIG = """

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse.config.durations import spelled_duration
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Source
 from lakehouse.ingest.parser.verdicts import date_text, expected_fields, missing_columns
+from lakehouse.settings import load_settings
 from tests.ingest.no_session import no_session
 from tests.readings_lake import Lake
 

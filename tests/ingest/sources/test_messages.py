@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.storage.envelope import Message
 from tests.ingest.no_session import no_session
 from tests.readings_lake import Lake

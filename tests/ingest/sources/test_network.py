@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from tests.algorithms.packets import made
 from tests.ingest.no_session import no_session
 from tests.readings_lake import Lake

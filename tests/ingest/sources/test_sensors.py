@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from tests.ingest.no_session import no_session
 from tests.readings_lake import Lake
 

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakehouse.config.settings import Settings
 from lakehouse.engine import engine_of
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.batch_manifest import Wanted
 from lakehouse.queries.runtime.repair import drain_repairs
+from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_columns
 from tests.table_rows import arrow_rows, named_rows
 from tests.taking_in import take_in

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from lakehouse.config.settings import Settings
 from lakehouse.queries.aggregate.live_answers import over_time
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.aggregate.query import AggregateQuery
@@ -14,6 +13,7 @@ from lakehouse.queries.aggregate.state import AggregateState
 from lakehouse.queries.aggregate.text import found_in_words, waiting_in_words
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.state import Declared, explain, overview
+from lakehouse.settings import Settings
 from tests.queries.answered import EVERY, PLAIN, TEXT, Aggregated, Alarm, Answer, Logged, declare, us
 from tests.queries.joined import write_ledger
 

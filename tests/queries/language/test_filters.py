@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.settings import load_settings
 from lakehouse.queries.aggregate.query import AggregateQuery, Input
 from lakehouse.queries.kind import Conjunct, PythonCall, Query
 from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.queries.registered import QueryError, parse_query
+from lakehouse.settings import load_settings
 from tests.queries.declared_streams import SECOND, stream_of
 
 COLUMNS = {"id": "int", "kind": "string", "x": "double", "y": "double"}

@@ -13,10 +13,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.config.settings import Settings
 from lakehouse.engine import engine_of
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import MultiwayRun
+from lakehouse.settings import Settings
 from tests.table_rows import table_rows
 from tests.taking_in import take_in
 

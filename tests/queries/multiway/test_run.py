@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import build_rollups, maintain, maintain_queries
-from lakehouse.config.settings import Settings
 from lakehouse.queries.runtime.repair import drain_repairs
+from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows
 from tests.queries.multiway.streams import FOUR, NAMES, THREE, Streams, some_rows, streams_of
 from tests.table_rows import table_rows

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.sites import transfer_of
+from lakehouse.settings import Settings, load_settings
 
 STREAM = """
 [streams.{name}]

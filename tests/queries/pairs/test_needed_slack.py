@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakehouse.config.settings import Settings
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, require_manifest, write_manifest
+from lakehouse.settings import Settings
 from lakehouse.storage.layout import Home
 from tests.queries.joined import declare
 from tests.serving.streams import write_delta

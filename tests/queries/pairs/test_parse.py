@@ -13,12 +13,12 @@ from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance
 from lakehouse.algorithms.late_join.contract import Clock
 from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.config.problems import ConfigError, Problem
-from lakehouse.config.settings import load_settings
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.kind import Output
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.queries.registered import QueryError, read_queries
+from lakehouse.settings import load_settings
 from tests.queries.declared_streams import HOUR, MINUTE, SECOND, join_of, stream_of
 
 ROOT = Path(__file__).parents[3]
@@ -575,7 +575,7 @@ def test_problems_of_queries_and_streams_are_told_together(tmp_path: Path) -> No
 def test_sqlglot_is_imported_only_where_there_is_a_query(tmp_path: Path) -> None:
     config = _config(tmp_path, STREAM.format(name="s", format="csv"))
     script = (
-        "import sys\nfrom pathlib import Path\nfrom lakehouse.config.settings import load_settings\n"
+        "import sys\nfrom pathlib import Path\nfrom lakehouse.settings import load_settings\n"
         f"load_settings(Path({str(config)!r}))\nprint(*({{'sqlglot', 'numba', 'numpy'}} & set(sys.modules)))"
     )
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, maintain, maintain_queries, repair_late, run_queries
-from lakehouse.config.settings import Settings, load_settings
 from lakehouse.engine import engine_of
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
@@ -27,6 +26,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     write_manifest,
 )
 from lakehouse.queries.runtime.repair import drain_repairs
+from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.query_meaning import QueryChanged
 from tests.table_rows import named_rows, table_rows
 from tests.taking_in import take_in

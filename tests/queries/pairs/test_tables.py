@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.config.settings import QualitySettings
+from lakehouse.config.sections import QualitySettings
 from lakehouse.queries.pairs.reported_misses import ReportedMisses
 from lakehouse.queries.pairs.tables import PairsTables, missed_periods, open_tables
 from lakehouse.queries.runtime.checks import frames_of

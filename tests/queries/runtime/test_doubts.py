@@ -14,9 +14,9 @@ import pytest
 
 from jobs import accept_loss, build_rollups, ingest, maintain, publish, repair_late, run_queries
 from lakehouse.cli.app import call
-from lakehouse.config.settings import load_settings
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from lakehouse.serving.status import status
+from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session
 
 CONFIG = """

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.config.settings import Settings
 from lakehouse.queries.runtime.state import Declared, QueryState, explain, state_of
+from lakehouse.settings import Settings
 from tests.queries import joined
 from tests.queries.scanned import KINDS, declare, run_by_hand, stop
 

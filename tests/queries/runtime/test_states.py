@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.config.settings import Settings
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.state import Facts, overview
+from lakehouse.settings import Settings
 from lakehouse.storage.query_meaning import replace_definition
 from tests.queries.joined import AT, SECOND, START_US, TEXT, declare, run_by_hand, write_figures, write_ledger
 

@@ -11,7 +11,6 @@ import pytest
 
 from jobs import maintain_queries, run_queries
 from jobs.snapshots import queries_to_publish
-from lakehouse.config.settings import Settings
 from lakehouse.engine import engine_of
 from lakehouse.queries.runtime.checks import frames_of, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
@@ -23,6 +22,7 @@ from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.queries.selection.run import SelectionRun
 from lakehouse.queries.selection.tables import open_tables
 from lakehouse.serving.file.build import write_tables
+from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows
 from tests.engine.jobs import jobs_of
 from tests.readings import declared, write

@@ -9,9 +9,9 @@ import duckdb
 import pytest
 
 from jobs.snapshots import queries_to_publish
-from lakehouse.config.settings import Settings
 from lakehouse.queries.runtime.state import Declared, explain, overview, state_of
 from lakehouse.serving.file.build import write_tables
+from lakehouse.settings import Settings
 from tests.queries.chosen import SECOND, START_US, declare, query_of, run_by_hand, stop
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.settings import load_settings
 from lakehouse.doctor import examine
+from lakehouse.settings import load_settings
 from lakehouse.storage.control import place
 from lakehouse.storage.control.database import ControlUnreachable, connect
 from lakehouse.storage.control.schema import VERSION, OtherVersion, create_tables, version_of
@@ -112,7 +112,7 @@ def test_settings_show_no_password_and_a_home_without_a_database_loads_no_driver
 
     config.write_text("")
     program = (
-        "import json, sys; from pathlib import Path; from lakehouse.config.settings import load_settings\n"
+        "import json, sys; from pathlib import Path; from lakehouse.settings import load_settings\n"
         "from lakehouse.storage.control.lease import lease\n"
         "with lease(load_settings(Path(sys.argv[1])).layout.raw('s')): pass\n"
         "print(json.dumps([name for name in sys.modules if name in ('sqlalchemy', 'psycopg', 'deltalake')]))"

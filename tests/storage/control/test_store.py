@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.config.settings import load_settings
 from lakehouse.doctor import examine
 from lakehouse.home_checks import Finding
+from lakehouse.settings import load_settings
 from lakehouse.storage.control import place
 from lakehouse.storage.control.database import ControlUnreachable
 from lakehouse.storage.control.schema import VERSION, OtherVersion

@@ -18,7 +18,7 @@ Arguments, in the order in which they are taken apart:
     pools ...... stairs, nodes, and the states of both
     out ........ tick, group, results, counted, high, low, extreme
 
-What is done once a row or a key is put in line and takes single arrays, and ends with a use of each (keys_kernels.py
+What is done once a row or a key is put in line and takes single arrays, and ends with a use of each (keys.py
 tells why): references to arrays would be counted else, at a cost above that of the row.
 """
 

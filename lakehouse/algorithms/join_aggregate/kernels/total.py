@@ -1,6 +1,6 @@
 """Compiled running totals: per group how many results there are, and for each aggregate what their values come to.
 
-Counts are whole numbers and sums are exact (``exact_kernels.py``): results that are taken away leave no trace, and a
+Counts are whole numbers and sums are exact (``exact.py``): results that are taken away leave no trace, and a
 group without results is free for the next. Extremes cannot be taken away: who does so marks them stale.
 
 Arguments named ``totals`` are the tuple of ``Totals.arrays``. ``aggregates`` int64, aggregates x 4: function, side,

@@ -1,6 +1,6 @@
 """Compiled loops of the symmetric join: rows probe the other side and are kept, a block of them at a time.
 
-    tell_time     what each row sees of the clock                         (clock_kernels.py)
+    tell_time     what each row sees of the clock                         (clock.py)
     _ask          each row's chains, as they stand when it comes; then the row is kept
     _walk         one entry of every chain in each round: which rows are partners
     _write        the pairs, row by row

@@ -16,10 +16,10 @@ import pytest
 from delta.tables import DeltaTable
 
 from jobs import check_queries, maintain_queries, repair_late, run_queries
-from lakehouse.config.settings import Settings
 from lakehouse.queries.runtime.checks import frames_of, measure_scans, open_tables, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
+from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows
 from quality.rules import load_rules
 from tests.readings import declared, write

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from jobs import ingest, repair_late, run_queries
-from lakehouse.config.settings import Settings
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
+from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld, lease
 from lakehouse.storage.tables.table_log import read_rows
 from tests.queries.runtime.scan.test_rounds import FITS, QUERIES, answered, content, expected, land

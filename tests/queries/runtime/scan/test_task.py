@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policies import DEFAULT, POLICIES
-from lakehouse.config.settings import PolicyName, QuerySettings
+from lakehouse.config.sections import PolicyName, QuerySettings
 from lakehouse.queries.kind import Conjunct, PythonCall
 from lakehouse.queries.runtime.scan.measurements import Before, Measured, known_of
 from lakehouse.queries.runtime.scan.readers import Reader, sources_of, written

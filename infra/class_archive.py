@@ -1,4 +1,4 @@
-"""``python -m lakehouse.spark.class_archive``, part of ``make setup``: make the archive that sessions start from."""
+"""``python -m infra.class_archive``, part of ``make setup``: make the archive that sessions start from."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from lakehouse.config.settings import Settings, SparkSettings
+from lakehouse.config.spark_settings import SparkSettings
+from lakehouse.settings import Settings
 from lakehouse.spark.archived_classes import QUIET, archive_file
 from lakehouse.spark.jars import java_command
 from lakehouse.spark.session import started_session
@@ -40,7 +39,7 @@ def make_archive() -> Path:
     return made.replace(kept)
 
 
-def _load_classes(spark: SparkSession, folder: Path) -> None:
+def _load_classes(spark: Any, folder: Path) -> None:
     """Read lines, and write, extend and read a table."""
     table, landed = str(folder / "table"), folder / "landed.ndjson"
     landed.write_text("{}\n" * 1000)
@@ -50,7 +49,7 @@ def _load_classes(spark: SparkSession, folder: Path) -> None:
     spark.read.format("delta").load(table).groupBy("remainder").count().toArrow()
 
 
-def _end(spark: SparkSession) -> None:
+def _end(spark: Any) -> None:
     """End the session's JVM, which writes the archive then."""
     gateway: Any = spark.sparkContext._gateway
     spark.stop()

@@ -6,7 +6,7 @@ import pytest
 
 from lakehouse.cli.commands.init import starter
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.settings import load_settings
+from lakehouse.settings import load_settings
 
 STREAM = """
 [streams.{name}]

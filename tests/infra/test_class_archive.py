@@ -23,7 +23,7 @@ from lakehouse.spark import jars, session
 session.jar_paths = lambda **asked: jars.jar_paths(**asked)[::-1]
 """
 START = """
-from lakehouse.config.settings import Settings
+from lakehouse.settings import Settings
 from lakehouse.spark.session import started_session
 spark = started_session(Settings(home=Path(sys.argv[1]).parent))
 maps = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read_text()

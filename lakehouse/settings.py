@@ -1,4 +1,7 @@
-"""tidemark.toml and the environment, read once into ``Settings``; environment variables TIDEMARK_... win."""
+"""tidemark.toml and the environment, read once into ``Settings``; environment variables TIDEMARK_... win.
+
+Reading changes nothing. A home is opened by ``open_home``, which lets this process find its tables and leases.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,28 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from lakehouse.config.avro_schema import schema_problems
 from lakehouse.config.checks import problems_of, stream_problems, stream_refusals
 from lakehouse.config.config_paths import config_file, given_home, located, read_toml, store_url
-from lakehouse.config.durations import format_duration, parse_duration
 from lakehouse.config.presets import preset_problem, with_landing, with_preset
 from lakehouse.config.problems import ConfigError, NotDeclared, Problem
-from lakehouse.config.spark_settings import EngineSettings
-from lakehouse.config.spark_settings import SparkSettings as SparkSettings
-from lakehouse.config.store_address import SUCH_AS, is_place, is_url
-from lakehouse.config.stream import Kept, Microseconds, Source, Stream
+from lakehouse.config.sections import (
+    AlertSettings,
+    LineageSettings,
+    QualitySettings,
+    QuerySettings,
+    ServingSettings,
+    TableSettings,
+    on_store,
+)
+from lakehouse.config.spark_settings import EngineSettings, SparkSettings
+from lakehouse.config.store_address import is_url
+from lakehouse.config.stream import Source, Stream
 from lakehouse.queries.kind import Query, kinds
 from lakehouse.queries.registered import by_query, read_queries
 from lakehouse.storage.control.move_in import move_in
@@ -37,117 +47,11 @@ else:
     Registered = dict
 
 Q = TypeVar("Q", bound=Query)
-_LEAST_HISTORY_US = parse_duration("10m")
 _PATHS = ("path", "schema_file", "ca", "cert", "key")
 _SECTIONS = (
     *("home", "control", "streams", "engine", "spark", "tables", "serving", "quality", "queries"),
     *("lineage", "alerts", "sites"),
 )
-
-
-def _for_readers(history_us: int) -> int:
-    if history_us < _LEAST_HISTORY_US:
-        raise ValueError(
-            f"expected at least {format_duration(_LEAST_HISTORY_US)}, so that no reader is broken"
-        )
-    return history_us
-
-
-def _on_store(path: str) -> str:
-    if not is_place(path):
-        known = ", ".join(f"{each}/prefix" for each in SUCH_AS.values())
-        raise ValueError(
-            f"one such as {known}, without a user: credentials come from the environment, a profile or the "
-            "machine's role"
-        )
-    return path.rstrip("/")
-
-
-class TableSettings(BaseModel):
-    """Time for which old versions of tables can be read, in microseconds; what only they need goes then.
-
-    ``path``: where the tables are on an object store, such as ``s3://bucket/prefix``; without one they are in the home.
-    Whoever reads a table for longer than this, from ten minutes on, may find files of the version it began with gone.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    path: Annotated[str, AfterValidator(_on_store)] | None = None
-    history: Annotated[Microseconds, AfterValidator(_for_readers)] = parse_duration("7d")
-
-    @property
-    def scheme(self) -> str | None:
-        """Kind of store that has the tables, None where the home has them."""
-        return self.path.partition("://")[0] if self.path else None
-
-
-class ServingSettings(BaseModel):
-    """Retention of published versions."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    keep_versions: int = Field(default=3, ge=1)
-
-
-class QualitySettings(BaseModel):
-    """Gates of the quality checks; shares are between 0 and 1."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    max_quarantined_share: float = Field(default=0.5, ge=0, le=1)
-    keep_results: int = Field(default=20, ge=1)
-    max_missed_periods: float = Field(default=0.05, ge=0, le=1)
-
-
-# Those of lakehouse.algorithms.scheduling.policies, which takes longer to load.
-PolicyName = Literal["fifo", "greedy", "chain", "multifactor"]
-
-
-class QuerySettings(BaseModel):
-    """Folder of registered queries, and the number of their buckets; None: as many as cores ask for.
-
-    ``published``: how far back from its newest event time a query's pairs are published; None is without limit.
-    ``policy``: which operator of all queries runs next in a shared scan.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    folder: Path = Path("queries")
-    buckets: int | None = Field(default=None, ge=1)
-    published: Kept = parse_duration("30d")
-    policy: PolicyName = "multifactor"
-
-
-def _address(url: str) -> str:
-    if not _ADDRESS.fullmatch(url):
-        raise ValueError(
-            "an address such as https://HOST/PATH, without a user: secrets have keys of their own"
-        )
-    return url
-
-
-_ADDRESS = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")
-Address = Annotated[str, AfterValidator(_address)]
-
-
-class LineageSettings(BaseModel):
-    """Destination of OpenLineage events: a file with one event a line, an HTTP address, both, or none.
-
-    ``api_key`` is best given as TIDEMARK_LINEAGE__API_KEY; it is never shown.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    file: Path | None = None
-    url: Address | None = None
-    api_key: SecretStr | None = None
-    namespace: str = "tidemark"
-
-
-class AlertSettings(BaseModel):
-    """Webhook to which a server posts alarms that are raised, changed or withdrawn; none without ``url``.
-
-    ``secret`` signs what is posted. It is best given as TIDEMARK_ALERTS__SECRET; it is never shown.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    url: Address | None = None
-    secret: SecretStr | None = None
 
 
 def _control(url: SecretStr) -> SecretStr:
@@ -232,6 +136,34 @@ class Settings(BaseSettings):
 
 
 def load_settings(config: Path | None = None, home: Path | None = None) -> Settings:
+    """Read the configuration as ``read_settings`` does, and open its home.
+
+    Raises:
+        ConfigError, OtherVersion: as ``read_settings`` and ``open_home``.
+    """
+    settings = read_settings(config, home)
+    open_home(settings)
+    return settings
+
+
+def open_home(settings: Settings) -> None:
+    """Let this process find a home's tables and leases where its configuration says.
+
+    Raises:
+        ConfigError: when its tables are elsewhere.
+        OtherVersion: when another version wrote it.
+    """
+    home, tables = settings.home, settings.tables.path
+    if (there := moved_tables(home, tables)) is not None:
+        elsewhere = Problem("tables.path", tables or "none", f"{there}, where this home has its tables")
+        raise ConfigError(str(settings.config), [elsewhere])
+    use_tables(home, tables)
+    use_control(home, settings.control.get_secret_value() if settings.control else None)
+    require_version(home)
+    move_in(home)
+
+
+def read_settings(config: Path | None = None, home: Path | None = None) -> Settings:
     """Read the configuration file and the environment; ``config_paths.py`` says which file and which home.
 
     Relative paths of sources, and a relative home or folder of queries, are taken from the file's folder. ``home`` wins
@@ -257,7 +189,6 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
         raise ConfigError(str(path), [*problems, *faults])
     settings = _on_store_whole(settings, home, path)
     where, lineage = given_home(home) or located(settings.home, path.parent), settings.lineage
-    _use_home(path, where, settings)
     if lineage.file:
         lineage = lineage.model_copy(update={"file": _below(path.parent, lineage.file)})
     read = {"lineage": lineage, "home": where, "config": path, "streams": streams, "faulty": by_query(faults)}
@@ -277,23 +208,6 @@ def _site_problems(
         yield from kind.file("sites").site_problems(sites, streams, own)
 
 
-def _use_home(path: Path, home: Path, settings: Settings) -> None:
-    """Let this process find a home's tables and leases where its configuration says.
-
-    Raises:
-        ConfigError: when its tables are elsewhere.
-        OtherVersion: when another version wrote it.
-    """
-    if (there := moved_tables(home, settings.tables.path)) is not None:
-        found = settings.tables.path or "none"
-        elsewhere = Problem("tables.path", found, f"{there}, where this home has its tables")
-        raise ConfigError(str(path), [elsewhere])
-    use_tables(home, settings.tables.path)
-    use_control(home, settings.control.get_secret_value() if settings.control else None)
-    require_version(home)
-    move_in(home)
-
-
 def _on_store_whole(settings: Settings, home: Path | None, path: Path) -> Settings:
     """Return the settings of a home that is on a store: its tables are there, and a database has its manifests."""
     url = store_url(home or os.environ.get("TIDEMARK_HOME") or settings.home)
@@ -303,7 +217,7 @@ def _on_store_whole(settings: Settings, home: Path | None, path: Path) -> Settin
         needed = f"control, the database that keeps leases and manifests of the home {url}"
         raise ConfigError(str(path), [Problem("control", "none", needed)])
     try:
-        place = _on_store(url)
+        place = on_store(url)
     except ValueError as error:
         found = "a user name or password in it" if "@" in url else repr(url)
         raise ConfigError(str(path), [Problem("home", found, str(error))]) from None
