@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from lakehouse.spark import archived_classes
 archived_classes.archive_file = lambda: Path(sys.argv[1])
-from lakehouse.spark import class_archive
+from infra import class_archive
 """
 OTHER_JARS = """
 from lakehouse.spark import jars, session
