@@ -10,7 +10,7 @@ def unserved(params: Mapping[str, Any], kind: str) -> list[str]:
     """Return the streams or queries to process; if a service processes them all, skip the task and say so."""
     from airflow.sdk.exceptions import AirflowSkipException
 
-    from jobs import scheduled
+    from jobs.running import scheduled
 
     left, who = scheduled.unserved(params, "stream" if kind == "stream" else "query")
     if who and not left:
@@ -22,7 +22,7 @@ def leave_to_service(params: Mapping[str, Any]) -> None:
     """Skip the task, and say so, while a service runs on the home."""
     from airflow.sdk.exceptions import AirflowSkipException
 
-    from jobs.scheduled import service_of
+    from jobs.running.scheduled import service_of
 
     if who := service_of(params):
         raise AirflowSkipException(who)

@@ -37,7 +37,7 @@ def failing_at_once(function: Function) -> Function:
     def called(*arguments: Any, **named: Any) -> Any:
         from airflow.sdk.exceptions import AirflowFailException
 
-        from jobs.scheduled import Permanent, error_text
+        from jobs.running.scheduled import Permanent, error_text
 
         try:
             return function(*arguments, **named)

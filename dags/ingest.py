@@ -31,7 +31,7 @@ def ingest() -> None:
     @step(multiple_outputs=False, map_index_template="{{ stream }}")
     def take(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import ingest
-        from jobs.scheduled import run_one
+        from jobs.running.scheduled import run_one
 
         return run_one(ingest.run, stream, params)
 

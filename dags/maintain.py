@@ -25,21 +25,21 @@ def maintain() -> None:
 
     @step()
     def choose(params: Any = None) -> list[str]:
-        from jobs.scheduled import chosen_streams
+        from jobs.running.scheduled import chosen_streams
 
         return chosen_streams(params)
 
     @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['stream'] }}")
     def compact_and_vacuum(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import maintain
-        from jobs.scheduled import run_one
+        from jobs.running.scheduled import run_one
 
         return run_one(maintain.run, stream, params)
 
     @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['stream'] }}")
     def merge(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import merge_raw
-        from jobs.scheduled import run_one
+        from jobs.running.scheduled import run_one
 
         return run_one(merge_raw.run, stream, params)
 
@@ -50,14 +50,14 @@ def maintain() -> None:
 
     @step()
     def choose_queries(params: Any = None) -> list[str]:
-        from jobs.scheduled import chosen_queries
+        from jobs.running.scheduled import chosen_queries
 
         return chosen_queries(params)
 
     @step(multiple_outputs=False, map_index_template="{{ query }}")
     def tend_query(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import maintain_queries
-        from jobs.scheduled import run_one
+        from jobs.running.scheduled import run_one
 
         return run_one(maintain_queries.run, query, params)
 

@@ -26,7 +26,7 @@ def publish() -> None:
     @step(multiple_outputs=False, outlets=[SERVING])
     def release(params: Any = None) -> dict[str, Any]:
         from jobs import publish
-        from jobs.scheduled import run_all
+        from jobs.running.scheduled import run_all
 
         leave_to_service(params)
 

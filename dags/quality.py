@@ -22,14 +22,14 @@ def quality() -> None:
 
     @step()
     def choose(params: Any = None) -> list[str]:
-        from jobs.scheduled import chosen_streams
+        from jobs.running.scheduled import chosen_streams
 
         return chosen_streams(params)
 
     @step(multiple_outputs=False, map_index_template="{{ stream }}")
     def check(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import check_quality
-        from jobs.scheduled import run_one
+        from jobs.running.scheduled import run_one
 
         return run_one(check_quality.run, stream, params)
 

@@ -38,7 +38,7 @@ def queries() -> None:
     @step(multiple_outputs=False, map_index_template="{{ query }}")
     def join(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import run_queries
-        from jobs.scheduled import run_one
+        from jobs.running.scheduled import run_one
 
         return run_one(run_queries.run, query, params)
 

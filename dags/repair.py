@@ -28,21 +28,21 @@ def repair() -> None:
 
     @step()
     def choose(params: Any = None) -> list[str]:
-        from jobs.scheduled import chosen_queries
+        from jobs.running.scheduled import chosen_queries
 
         return chosen_queries(params)
 
     @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}")
     def complete(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import repair_late
-        from jobs.scheduled import run_one
+        from jobs.running.scheduled import run_one
 
         return run_one(repair_late.run, query, params)
 
     @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}")
     def judge(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import check_queries
-        from jobs.scheduled import run_one
+        from jobs.running.scheduled import run_one
 
         return run_one(check_queries.run, query, params)
 

@@ -38,7 +38,7 @@ def rollups() -> None:
 
     @step()
     def choose(params: Any = None) -> list[str]:
-        from jobs.scheduled import chosen_streams
+        from jobs.running.scheduled import chosen_streams
 
         # A range can be rebuilt beside a service: it waits for the service's own builds.
         return chosen_streams(params) if params["from"] or params["to"] else unserved(params, "stream")
@@ -46,7 +46,7 @@ def rollups() -> None:
     @step(multiple_outputs=False, map_index_template="{{ stream }}")
     def build(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import build_rollups
-        from jobs.scheduled import run_one
+        from jobs.running.scheduled import run_one
 
         return run_one(build_rollups.run_or_rebuild(params), stream, params)
 

@@ -26,7 +26,7 @@ def watch() -> None:
         from airflow.sdk.exceptions import AirflowSkipException
 
         from jobs import watch_service
-        from jobs.scheduled import configured
+        from jobs.running.scheduled import configured
 
         found = watch_service.run(configured(params))
         if found["state"] == "none":

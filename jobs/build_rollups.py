@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.command import run_for_streams
+from jobs.running.command import run_for_streams
 from lakehouse.config.problems import Permanent
 from lakehouse.config.stream import instant_us
 from lakehouse.corrections import corrections

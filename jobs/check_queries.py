@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jobs.command import run_for_queries
+from jobs.running.command import run_for_queries
 from lakehouse.settings import Settings
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.command import run_for_streams
+from jobs.running.command import run_for_streams
 from lakehouse.config.landing import located
 from lakehouse.corrections.corrections import writing
 from lakehouse.corrections.retract import is_retracted

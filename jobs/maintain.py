@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.command import run_for_streams
+from jobs.running.command import run_for_streams
 from lakehouse.corrections import corrections, retention
 from lakehouse.engine import engine_of
 from lakehouse.ingest.identities import unchecked

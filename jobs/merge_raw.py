@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.command import run_for_streams
+from jobs.running.command import run_for_streams
 from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.storage.control.lease import files_of

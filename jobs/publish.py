@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jobs.command import run_for_all
-from jobs.passed_streams import damaged_streams
-from jobs.streams_published import publish_sound
+from jobs.publishing.passed_streams import damaged_streams
+from jobs.publishing.versions import publish_sound
+from jobs.running.command import run_for_all
 from lakehouse.settings import Settings
 
 if TYPE_CHECKING:

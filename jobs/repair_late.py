@@ -12,8 +12,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.command import run_for_queries
 from jobs.run_queries import run_of
+from jobs.running.command import run_for_queries
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.repair import NOTHING, drain_repairs
 from lakehouse.settings import Settings

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.command import run_for_streams
+from jobs.running.command import run_for_streams
 from lakehouse.corrections.corrections import writing
 from lakehouse.ingest.batch_records import StreamTables
 from lakehouse.ingest.drain import drain, open_finished

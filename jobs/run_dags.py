@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO
 from unittest.mock import patch
 
-from jobs.outcome import ALL_STREAMS, Outcome, counts_of, reporting
-from jobs.scheduled import ALL_QUERIES, configured_as
+from jobs.running.outcome import ALL_STREAMS, Outcome, counts_of, reporting
+from jobs.running.scheduled import ALL_QUERIES, configured_as
 from lakehouse.service.ending import interrupting_jobs
 from lakehouse.settings import Settings
 from lakehouse.storage.heartbeats import served_by

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.command import run_for_queries
+from jobs.running.command import run_for_queries
 from lakehouse.engine import engine_of
 from lakehouse.queries.kind import Query, definition_of, kind_of
 from lakehouse.queries.runtime.batch_manifest import Wanted

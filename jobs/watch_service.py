@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from jobs.command import arguments_of
+from jobs.running.command import arguments_of
 from lakehouse.config.config_paths import home_folder
 from lakehouse.settings import Settings
 from lakehouse.storage.heartbeats import OLD_S, service_heartbeat

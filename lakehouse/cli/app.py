@@ -17,7 +17,6 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.commands import (
-    accept_loss,
     airflow,
     ask,
     bridge,
@@ -28,11 +27,7 @@ from lakehouse.cli.commands import (
     metrics,
     plan,
     plot,
-    quarantine,
     queries,
-    rebuild,
-    requeue,
-    retract,
     run,
     serve,
     simulate,
@@ -42,6 +37,7 @@ from lakehouse.cli.commands import (
     token,
     web,
 )
+from lakehouse.cli.commands.corrections import accept_loss, quarantine, rebuild, requeue, retract
 from lakehouse.cli.options import Globals, WrongUsage
 from lakehouse.config.problems import ConfigError
 from lakehouse.service import ending

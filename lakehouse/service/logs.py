@@ -1,6 +1,6 @@
 """Log lines of a process: for people, or one JSON object each, so that a collector need not guess.
 
-    {"at": "2026-01-05T06:00:00.123Z", "level": "INFO", "logger": "jobs.outcome", "message": "...", "job": "ingest"}
+    {"at": "2026-01-05T06:00:00Z", "level": "INFO", "logger": "jobs.running.outcome", "message": "...", "job": "ingest"}
 
 Values that come from the environment into options of a source never stand in a line: their variables' names do.
 """

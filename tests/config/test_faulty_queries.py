@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.scheduled import chosen_queries, configured_as, unserved
+from jobs.running.scheduled import chosen_queries, configured_as, unserved
 from lakehouse.config.problems import ConfigError, Permanent
 from lakehouse.home_checks import examine_home
 from lakehouse.queries.registered import as_published, parse_query

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobs import run_dags
-from jobs.scheduled import unserved
+from jobs.running.scheduled import unserved
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import lease
 from tests.dags.one_dag import dag_run

@@ -9,7 +9,7 @@ import pytest
 from pyspark import __version__
 
 from jobs import run_dags
-from jobs.outcome import reporting
+from jobs.running.outcome import reporting
 from lakehouse.serving.status import status
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.lease import lease

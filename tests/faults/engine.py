@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import build_rollups, ingest, publish, run_queries
-from jobs.outcome import ALL_STREAMS, recorded
+from jobs.running.outcome import ALL_STREAMS, recorded
 from lakehouse.config.problems import EngineEnded
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import started_session

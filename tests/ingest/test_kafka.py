@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from jobs import accept_loss
-from jobs.outcome import recorded
+from jobs.running.outcome import recorded
 from lakehouse.cli.app import call
 from lakehouse.config.stream import Source
 from lakehouse.ingest import message_records

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from jobs.outcome import recorded
+from jobs.running.outcome import recorded
 from lakehouse.service import lineage
 from lakehouse.settings import Settings
 from lakehouse.storage.control.outcomes import read_all

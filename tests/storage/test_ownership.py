@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 TOKEN = ("-m", "lakehouse.cli", "--home", "{home}", "token", "add", "grafana", "--scope", "read")
 MAKE = "import os; os.makedirs('{home}/x'); open('{home}/x/y', 'w')"
 JOB = ("-c", f"from jobs import maintain; maintain.main(['--home', '{{home}}', 'none']); {MAKE}")
-TASK = ("-c", f"from jobs.scheduled import configured; configured({{{{}}}}); {MAKE}")
+TASK = ("-c", f"from jobs.running.scheduled import configured; configured({{{{}}}}); {MAKE}")
 
 
 @pytest.mark.slow

@@ -10,8 +10,9 @@ import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of
 
-STARTER = Path(__file__).with_name("starter.toml")
-QUERIES = tuple(Path(__file__).with_name(f"{name}.sql") for name in ("warm_and_dry", "warmer_neighbours"))
+_FOLDER = Path(__file__).with_name("starter")
+STARTER = _FOLDER / "tidemark.toml"
+QUERIES = tuple(_FOLDER / f"{name}.sql" for name in ("warm_and_dry", "warmer_neighbours"))
 
 EXAMPLES = (
     "tidemark init",

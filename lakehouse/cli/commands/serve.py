@@ -45,7 +45,7 @@ def serve(
     every_s, publish_s = duration(every, "--every") / 1e6, duration(publish, "--publish") / 1e6
     set_up(settings, sys.stdout, log_json)
     from jobs import serve_streams
-    from jobs.outcome import logged, reporting
+    from jobs.running.outcome import logged, reporting
     from lakehouse.service.workers import WorkerEnded
 
     for name, problems in settings.faulty.items():

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobs.snapshots import queries_to_publish
+from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.queries.aggregate import alarms
 from lakehouse.queries.aggregate.tables import create_tables
 from lakehouse.queries.kind import definition_of, written_as

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs import publish
-from jobs.snapshots import queries_to_publish, snapshot_of
+from jobs.publishing.snapshots import queries_to_publish, snapshot_of
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.pairs.tables import create_tables
 from lakehouse.serving.file import macros

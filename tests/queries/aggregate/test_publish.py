@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from jobs.snapshots import queries_to_publish
+from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.kind import Query
 from lakehouse.queries.registered import QueryError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.snapshots import queries_to_publish
+from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.queries.pairs.publish import PairsSnapshot, snapshot_of
 from lakehouse.serving.file.previous import published_queries
 from lakehouse.serving.file.publish import publish

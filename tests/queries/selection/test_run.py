@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jobs import maintain_queries, run_queries
-from jobs.snapshots import queries_to_publish
+from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.engine import engine_of
 from lakehouse.queries.runtime.checks import frames_of, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure

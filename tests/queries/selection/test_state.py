@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from jobs.snapshots import queries_to_publish
+from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.queries.runtime.state import Declared, explain, overview, state_of
 from lakehouse.serving.file.build import write_tables
 from lakehouse.settings import Settings

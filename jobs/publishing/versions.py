@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jobs.passed_streams import readers_of, snapshots_to_publish
-from jobs.snapshots import queries_to_publish, with_nodes
+from jobs.publishing.passed_streams import readers_of, snapshots_to_publish
+from jobs.publishing.snapshots import queries_to_publish, with_nodes
 from lakehouse.queries.registered import as_published
 from lakehouse.settings import Settings
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from jobs.outcome import ALL_STREAMS, job_of, recorded
+from jobs.running.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.config.config_paths import config_file, given_home
 from lakehouse.config.problems import Permanent as Permanent
 from lakehouse.settings import Settings, load_settings

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.scheduled import chosen_queries, chosen_streams, configured
+from jobs.running.scheduled import chosen_queries, chosen_streams, configured
 
 CONFIG = "".join(
     f"""

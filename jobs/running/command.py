@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from jobs.outcome import ALL_STREAMS, job_of, recorded
+from jobs.running.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.config.problems import ConfigError, NotDeclared
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.outcomes import error_text

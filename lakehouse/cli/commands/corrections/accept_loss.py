@@ -51,7 +51,7 @@ def accept_loss(
     if reason:
         return _close(settings, stream, reason, yes, as_json)
     from jobs import accept_loss as job
-    from jobs.outcome import recorded
+    from jobs.running.outcome import recorded
     from lakehouse.cli.output import print_json
     from lakehouse.spark.session import session_with_log
 
@@ -79,7 +79,7 @@ def accept_loss(
 def _close(settings: Settings, stream: str, reasons: Sequence[str], yes: bool, as_json: bool) -> int | None:
     """Give up open records of some reasons, once this is confirmed."""
     from jobs import accept_loss as job
-    from jobs.outcome import recorded
+    from jobs.running.outcome import recorded
     from lakehouse.cli.output import print_json
     from lakehouse.ingest.quarantine import waiting_records
     from lakehouse.spark.session import session_with_log

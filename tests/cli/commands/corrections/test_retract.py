@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakehouse.cli.commands.retract import _kept_by, _tell
+from lakehouse.cli.commands.corrections.retract import _kept_by, _tell
 from tests.cli.conftest import Tidemark
 from tests.queries import joined
 from tests.serving.streams import write_delta

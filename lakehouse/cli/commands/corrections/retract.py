@@ -58,7 +58,7 @@ def retract(
     from_us = instant(start, timezone, "--from") if start else None
     to_us = instant(end, timezone, "--to") if end else None
     from jobs import retract as job
-    from jobs.outcome import recorded
+    from jobs.running.outcome import recorded
     from lakehouse.corrections.retract import Wrong
     from lakehouse.spark.session import session_with_log
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.outcome import recorded, reporting
+from jobs.running.outcome import recorded, reporting
 from lakehouse.settings import Settings
 from lakehouse.storage.control.outcomes import last_outcome
 

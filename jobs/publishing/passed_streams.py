@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from jobs.snapshots import snapshot_of
+from jobs.publishing.snapshots import snapshot_of
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld
 from lakehouse.storage.control.outcomes import last_outcome

@@ -46,7 +46,7 @@ def rebuild(
     if from_us is not None and to_us is not None and from_us >= to_us:
         raise WrongUsage(f"--from {start} is not before --to {end}")
     from jobs import build_rollups
-    from jobs.outcome import recorded
+    from jobs.running.outcome import recorded
     from lakehouse.spark.session import session_with_log
 
     spark = session_with_log(settings)

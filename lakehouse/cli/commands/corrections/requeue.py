@@ -34,7 +34,7 @@ def requeue(
     settings = globals_of(context).settings()
     declared(settings, [stream])
     from jobs import requeue as job
-    from jobs.outcome import recorded
+    from jobs.running.outcome import recorded
     from lakehouse.ingest.quarantine import waiting_records
     from lakehouse.ingest.sources.manifest import SET_ASIDE
     from lakehouse.spark.session import session_with_log
