@@ -18,15 +18,14 @@ from pydantic import (
     model_validator,
 )
 
-from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.config.columns import Column
 from lakehouse.config.durations import AHEAD_US, EXPECTED, format_duration, parse_duration
+from lakehouse.config.levels import StreamLevels
 
 # For how long identities are remembered that hold the event time, unless the declaration says otherwise.
 KNOWN_WITH_TIME = "90d"
 # More than any two time zones can differ.
 _ZONES_APART = parse_duration("2d")
-_LEVEL = re.compile(r"^\s*(\w+)\s+(?:for\s+(\w+)|(forever))\s*$")
 
 
 def _duration(value: Any) -> int:
@@ -45,16 +44,6 @@ def _wait(value: Any) -> int:
 
 def _kept(value: Any) -> int | None:
     return None if value in (None, "forever") else _duration(value)
-
-
-def _level(value: Any) -> Any:
-    if isinstance(value, Level):
-        return value
-    found = _LEVEL.match(str(value))
-    if not found:
-        raise ValueError('expected "WIDTH for KEEP" or "WIDTH forever", such as "1m for 2d" or "1d forever"')
-    keep = None if found[2] in (None, "forever") else parse_duration(found[2])
-    return Level(parse_duration(found[1]), keep)
 
 
 def instant_us(value: Any) -> int:
@@ -118,7 +107,6 @@ Instant = Annotated[int, BeforeValidator(instant_us)]
 Start = Annotated[str | int, BeforeValidator(_start)]
 Texts = tuple[Annotated[str, Field(min_length=1)], ...]
 Zone = Annotated[str, AfterValidator(_zone)]
-StreamLevel = Annotated[Level, BeforeValidator(_level)]
 # What a node holds of a counter beside its measure: readings, and bounds of what was lost in falls.
 COUNTER_PARTS = ("first", "last", "drops_low", "drops_high")
 NULLS_BY_FORMAT = {
@@ -256,9 +244,10 @@ class Stream(_Part):
     counters: tuple[str, ...] = ()
     sums: tuple[str, ...] = ()
     groupings: tuple[tuple[str, ...], ...] = ((),)
-    levels: tuple[StreamLevel, ...]
-    keep_raw: Kept = None
     event_time_bounds: tuple[Instant, Instant] = (instant_us("2000-01-01"), instant_us("2100-01-01"))
+    # The geometry of levels asks for the bounds, which are read before.
+    levels: StreamLevels
+    keep_raw: Kept = None
     latest: Wait = parse_duration("1d")
     site: str | None = Field(default=None, min_length=1)
     columns: dict[str, Column] = Field(default_factory=dict)

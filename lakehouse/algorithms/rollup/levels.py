@@ -59,6 +59,27 @@ def horizons(levels: Sequence[Level], newest_us: int) -> list[int]:
     return [horizon(index, levels, newest_us) for index in range(len(levels))]
 
 
+def geometric_levels(first_us: int, alpha: int, exponent: int, span_us: int) -> list[Level]:
+    """Return the levels of the paper's tree over ``span_us``: each ``alpha`` times as wide as the one below.
+
+    Level i is ``first_us * alpha**i`` wide and keeps ``alpha**exponent`` widths, so it holds at most ``alpha**exponent
+    + alpha`` nodes of a series: its horizon is aligned to the parent, where the paper's ``alpha**exponent + 1`` is not.
+    The last level, whose nodes cover the span, keeps everything: a series takes O(log_alpha(span_us / first_us)) nodes.
+    Before the start of a range of length h up to the newest row, ``h >= first_us * alpha**(exponent - 1)``, some kept
+    node begins within ``h / alpha**(exponent - 1)``.
+    Reference: Liu, Jin, Hou, Zhang, DSMGA-Tree, section 2 and Theorem 1. Differs from the paper: a level that the
+    history does not fill yet has a node or two, where the paper's tree makes a level when the one below is full.
+
+    >>> [(level.width_us, level.keep_us) for level in geometric_levels(1, alpha=2, exponent=2, span_us=20)]
+    [(1, 4), (2, 8), (4, None)]
+    """
+    levels, width_us = list[Level](), first_us
+    while (alpha**exponent + 1) * width_us < span_us:
+        levels.append(Level(width_us, alpha**exponent * width_us))
+        width_us *= alpha
+    return [*levels, Level(width_us, None)]
+
+
 def validate_levels(levels: Sequence[Level]) -> list[str]:
     """Return what is wrong with the levels, one sentence each; an empty list means that they nest.
 

@@ -23,6 +23,7 @@ if __name__ == "__main__":
             "serving",
             "publishing",
             "publish_history",
+            "geometry",
         ),
         only_in_full=("siblings", "ingest"),
     )
