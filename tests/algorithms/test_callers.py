@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from lakehouse.algorithms.join_aggregate.choice import METHODS
 
 ROOT = Path(__file__).parents[2]
 PURE = ROOT / "lakehouse" / "algorithms"
+_FILE = re.compile(r"`([\w/]+\.py)`")
 
 
 def imported(path: Path) -> set[str]:
@@ -46,3 +48,12 @@ def test_every_method_has_a_caller_in_the_product() -> None:
         waiting = {name for each in waiting for name in imported(modules[each])} & set(modules) - called
 
     assert set(modules) - called == set()
+
+
+def test_every_caller_and_yardstick_that_the_table_names_is_there() -> None:
+    table = (PURE / "README.md").read_text().split("| Problem |")[1]
+    cells = [row.split("|")[-2] for row in table.splitlines() if row.count("|") > 3]
+    named = {name for cell in cells for name in _FILE.findall(cell) if "/" in name}
+    folders = (ROOT / "lakehouse", ROOT / "tests" / "oracles")
+
+    assert {name for name in named if not any((folder / name).is_file() for folder in folders)} == set()
