@@ -58,7 +58,7 @@ test-long: setup ## Run what the suite tests on a tenth, at its full size
 	@$(BIN)/python -m pytest -m long
 
 .PHONY: faults
-faults: setup ## Put faults into real jobs, at every step; writes docs/reliability. An hour and a half
+faults: setup ## Put faults into real jobs, at every step; writes tests/faults/results. An hour and a half
 	@$(BIN)/python -m tests.faults
 
 .PHONY: kubernetes

@@ -1,4 +1,4 @@
-"""Pages and pictures of a full run, below docs/benchmarks/<problem>, each with the command that makes it."""
+"""Pages and pictures of a full run, below tests/benchmarks/results/<problem>, each with the command that makes it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
+RESULTS = Path(__file__).parent / "results"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -17,9 +17,9 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 def write(problem: str, name: str, title: str, *parts: str) -> None:
     """Write one page of a problem."""
-    (DOCS / problem).mkdir(parents=True, exist_ok=True)
+    (RESULTS / problem).mkdir(parents=True, exist_ok=True)
     head = f"# {title}\n\nMade by `python -m tests.benchmarks.{problem}`; do not edit by hand."
-    (DOCS / problem / f"{name}.md").write_text("\n\n".join([head, *parts]) + "\n")
+    (RESULTS / problem / f"{name}.md").write_text("\n\n".join([head, *parts]) + "\n")
 
 
 def picture(name: str) -> tuple[Any, Any]:
@@ -37,8 +37,8 @@ def picture(name: str) -> tuple[Any, Any]:
 
 def save(figure: Any, problem: str, name: str) -> str:
     """Write the picture and return the markdown that shows it."""
-    (DOCS / problem).mkdir(parents=True, exist_ok=True)
-    figure.savefig(DOCS / problem / f"{name}.svg", metadata={"Date": None})
+    (RESULTS / problem).mkdir(parents=True, exist_ok=True)
+    figure.savefig(RESULTS / problem / f"{name}.svg", metadata={"Date": None})
     return f"![{name}]({name}.svg)"
 
 

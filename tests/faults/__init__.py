@@ -23,5 +23,5 @@ inputs.py     hostile files through the real ingest
 sandbox.py    statements that try to leave the sandbox
 soak.py       a service that is killed again and again
 mutants.py    the guards against doing a thing twice switched off: each time the kills must tell
-report.py     what was tried and what broke, as docs/reliability/report.md
+report.py     what was tried and what broke, as tests/faults/results/report.md
 """

@@ -1,4 +1,4 @@
-"""Try faults, print what came of them, and write docs/reliability/report.md.
+"""Try faults, print what came of them, and write tests/faults/results/report.md.
 
     python -m tests.faults [--quick] [--json] [PART ...]
 

@@ -1,4 +1,4 @@
-"""The results of the fault tests: docs/reliability/report.json, and the page and table that are made of it."""
+"""The results of the fault tests: tests/faults/results/report.json, and the page and table that are made of it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any, Protocol, TypeVar
 
 Item = TypeVar("Item")
 Results = dict[str, dict[str, Any]]
-FOLDER = Path(__file__).parents[2] / "docs" / "reliability"
+FOLDER = Path(__file__).parent / "results"
 HEAD = """\
 # What breaks when the machine does
 
 Each part below injects a fault into the real jobs over real tables and runs the jobs again. Then every table, query and
 answer is compared with that of a run without faults, by a hash that does not depend on the order of rows. No table of a
 query may hold a row twice. `make faults` writes this page. `python -m tests.faults PART` runs one part of it, so parts
-may have different dates ([tests/faults](../../tests/faults/__init__.py)). A few kills, damages, changed files,
+may have different dates ([tests/faults](../__init__.py)). A few kills, damages, changed files,
 interleavings and mutants are part of every build.
 
 | fault | tried | broke | on |

@@ -13,7 +13,7 @@ Cost: the nodes of all finer series in at most two nodes of a series. So a finer
 series; a node of more than ``ROWS_EACH`` rows for each finer series, which could not become closer by more than one
 in so many, stays as it is.
 
-Source: ours; figures are in docs/benchmarks/rollup/siblings.md.
+Source: ours; figures are in tests/benchmarks/results/rollup/siblings.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.join_aggregate [--quick] [--json] [PART ...]
 
-A full run writes docs/benchmarks/join_aggregate.
+A full run writes tests/benchmarks/results/join_aggregate.
 """
 
 from __future__ import annotations

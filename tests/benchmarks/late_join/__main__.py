@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.late_join [--quick] [--json] [PART ...]
 
-A full run writes docs/benchmarks/late_join.
+A full run writes tests/benchmarks/results/late_join.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.multiway_join [--quick] [--json] [PART ...]
 
-A full run writes docs/benchmarks/multiway_join.
+A full run writes tests/benchmarks/results/multiway_join.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.rollup [--quick] [--json] [PART ...]
 
-A full run inserts a hundred years of seconds and writes docs/benchmarks/rollup.
+A full run inserts a hundred years of seconds and writes tests/benchmarks/results/rollup.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.scheduling [--quick] [--json] [PART ...]
 
-A full run writes docs/benchmarks/scheduling.
+A full run writes tests/benchmarks/results/scheduling.
 """
 
 from __future__ import annotations
