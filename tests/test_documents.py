@@ -18,7 +18,12 @@ DOCUMENTS = sorted(
     + [path for folder in ("docs", "lakehouse", "tests") for path in (ROOT / folder).rglob("*.md")]
 )
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
-MOST_LINES = {"README.md": 200, "ARCHITECTURE.md": 250, "CONTRIBUTING.md": 200}
+MOST_LINES = {
+    "README.md": 200,
+    "ARCHITECTURE.md": 250,
+    "CONTRIBUTING.md": 200,
+    "docs/performance.md": 150,
+}
 FENCED = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*$", re.MULTILINE)
