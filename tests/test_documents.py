@@ -79,6 +79,17 @@ def test_a_document_for_first_readers_stays_short(name: str) -> None:
     assert len(_text(ROOT / name).splitlines()) <= MOST_LINES[name]
 
 
+def test_at_most_thirty_decisions_hold_each_a_page_that_says_what_would_change_it() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    parts = ("**Context.**", "**Choice.**", "**Figures.**", "**What would change it.**")
+
+    assert len(pages) <= 30
+    assert [page.name[:4] for page in pages] == [f"{number:04}" for number in range(1, len(pages) + 1)]
+    assert {page.name: part for page in pages for part in parts if part not in _text(page)} == {}
+    assert [page.name for page in pages if len(_text(page).splitlines()) > 60] == []
+    assert [page.name for page in pages if f"({page.name})" not in _text(page.parent / "README.md")] == []
+
+
 def test_every_piece_of_configuration_is_toml() -> None:
     wrong = []
     for name in NAMES:

@@ -4,7 +4,7 @@
 
 Medians, in turns. ``change``: a row of 400 bytes put in place of the one before; ``over_file`` compares it with a file
 that is renamed, ``over_synced_file`` with one that is on disk before it has its name, which a row is too. ``read_N``:
-all of N rows. ``wal``: the same with a write-ahead log, which is not used (decision 0038). ``sqlalchemy_ms``: what
+all of N rows. ``wal``: the same with a write-ahead log, which is not used (decision 0029). ``sqlalchemy_ms``: what
 importing SQLAlchemy takes a process that has just started, in processors' time, beside ``sqlite3_ms``.
 """
 

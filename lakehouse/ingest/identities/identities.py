@@ -1,7 +1,7 @@
 """Identity and content of rows as columns and as hashes: what makes two rows the same, whichever engine reads them.
 
 Spark and Arrow hash an identity alike. Of a row that raw no longer has only hashes are left: 128 bits of its identity
-and 64 of its content (decision 0050 says how likely a mistake is).
+and 64 of its content (decision 0016 says how likely a mistake is).
 """
 
 from __future__ import annotations
