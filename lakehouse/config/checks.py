@@ -170,7 +170,7 @@ def _bounds(stream: Stream) -> Iterator[Problem]:
     if low >= high:
         yield Problem("event_time_bounds", f"{low} and {high} us", "the earlier time first")
     for key, time in (("event_time", stream.event_time), ("arrival_time", stream.arrival_time)):
-        if time and time.unit != "iso" and time.timezone != "UTC":
+        if time and not time.is_local and time.timezone != "UTC":
             yield Problem(
                 f"{key}.timezone", f"{time.timezone!r} with unit {time.unit!r}", 'none: only "iso" has one'
             )

@@ -169,7 +169,11 @@ def _file_names(stream: Stream) -> Iterator[Problem]:
 def _paths(stream: Stream) -> Iterator[Problem]:
     paths = {f"columns.{name}.path": column.path or "" for name, column in stream.columns.items()}
     times = {"event_time": stream.event_time, "arrival_time": stream.arrival_time}
+    paths |= {
+        f"{key}.{name}": name for key, time in times.items() if time for name in time.names if time.columns
+    }
     paths |= {f"{key}.column": time.column for key, time in times.items() if time}
+    paths |= {f"{key}.or": time.fallback for key, time in times.items() if time and time.fallback}
     for key, path in paths.items():
         expected = _beside_the_record(stream.source, path)
         if expected:
@@ -224,9 +228,9 @@ def _csv_fields(stream: Stream) -> Iterator[Problem]:
         if column.position is None and path not in fields and not path.startswith("$"):
             yield Problem(f"columns.{name}", f"no field {path!r}", f"one of source.fields, {list(fields)}")
     for key, time in (("event_time", stream.event_time), ("arrival_time", stream.arrival_time)):
-        known = time is None or time.column in (*fields, *stream.all_columns) or time.column.startswith("$")
-        if time and not known:
-            yield Problem(f"{key}.column", repr(time.column), f"one of source.fields, {list(fields)}")
+        for name in time.names if time else ():
+            if name not in (*fields, *stream.all_columns) and not name.startswith("$"):
+                yield Problem(f"{key}.column", repr(name), f"one of source.fields, {list(fields)}")
 
 
 def _schemas(source: Source) -> Iterator[Problem]:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +20,7 @@ from pydantic import (
 from lakehouse.config.columns import Column
 from lakehouse.config.durations import AHEAD_US, EXPECTED, format_duration, parse_duration
 from lakehouse.config.levels import StreamLevels
+from lakehouse.config.times import ArrivalTime, TimeColumn
 
 # For how long identities are remembered that hold the event time, unless the declaration says otherwise.
 KNOWN_WITH_TIME = "90d"
@@ -85,18 +85,15 @@ def _is_time(name: str, column: Any, time: str) -> bool:
 def _has_time(table: Mapping[str, Any]) -> bool:
     """Return whether the identity of a stream as it is written holds its event time."""
     event, identity, columns = (table.get(name) for name in ("event_time", "identity", "columns"))
-    time = event.get("column") if isinstance(event, dict) else getattr(event, "column", None)
+    table = event if isinstance(event, dict) else {}
+    times = table.get("columns") or [table.get("column") or getattr(event, "column", None)]
     names = identity if isinstance(identity, list | tuple) else ()
     known = columns if isinstance(columns, dict) else {}
-    return isinstance(time, str) and any(_is_time(str(name), known.get(name), time) for name in names)
-
-
-def _zone(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (KeyError, ValueError, OSError) as error:
-        raise ValueError('expected a time zone name such as "Europe/Paris"') from error
-    return value
+    # Of a time in several columns all must be there.
+    return isinstance(times, list) and all(
+        isinstance(time, str) and any(_is_time(str(name), known.get(name), time) for name in names)
+        for time in times
+    )
 
 
 Microseconds = Annotated[int, BeforeValidator(_duration), Field(description=EXPECTED)]
@@ -106,7 +103,6 @@ Kept = Annotated[int | None, BeforeValidator(_kept)]
 Instant = Annotated[int, BeforeValidator(instant_us)]
 Start = Annotated[str | int, BeforeValidator(_start)]
 Texts = tuple[Annotated[str, Field(min_length=1)], ...]
-Zone = Annotated[str, AfterValidator(_zone)]
 # What a node holds of a counter beside its measure: readings, and bounds of what was lost in falls.
 COUNTER_PARTS = ("first", "last", "drops_low", "drops_high")
 NULLS_BY_FORMAT = {
@@ -122,23 +118,6 @@ NULLS_BY_FORMAT = {
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-
-class TimeColumn(_Part):
-    """A time field of the record, and how its text or number is to be read."""
-
-    column: str
-    unit: Literal["s", "ms", "us", "iso"]
-    timezone: Zone = "UTC"
-
-
-class ArrivalTime(TimeColumn):
-    """Time of a record's arrival; ``plus`` names a field of seconds to add: a flow is reported at its end.
-
-    With ``plus`` alone it is the event time that the seconds are added to.
-    """
-
-    plus: str | None = None
 
 
 class ClockBounds(_Part):
@@ -286,11 +265,16 @@ class Stream(_Part):
         an ISO text without an offset says depends on the time zone that was declared when it came.
         """
         event, columns = self.event_time, self.all_columns
-        holding = [name for name in self.identity if _is_time(name, columns.get(name), event.column)]
-        if not holding:
+        of_time = {
+            time: [name for name in self.identity if _is_time(name, columns.get(name), time)]
+            for time in event.names
+        }
+        if not all(of_time.values()):
             return self.duplicates_within
+        holding = [name for names in of_time.values() for name in names]
         is_whole = any(name == "*" or columns[name].type in ("string", "int") for name in holding)
-        return 0 if is_whole and event.unit != "iso" else min(self.duplicates_within, _ZONES_APART)
+        is_exact = is_whole and not event.is_local and event.fallback is None
+        return 0 if is_exact else min(self.duplicates_within, _ZONES_APART)
 
     @property
     def all_columns(self) -> dict[str, Column]:

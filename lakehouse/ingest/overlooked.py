@@ -32,7 +32,7 @@ def _clocks(records: BatchRecords, stats: BatchStats) -> Iterator[str]:
     stream, clocks = records.stream, stats.clocks
     if stats.accepted < 2 or clocks is None or clocks[0] != clocks[1] or not _is_midnight(stats.low, stream):
         return
-    read = {each.column for each in (stream.event_time, stream.arrival_time) if each}
+    read = {name for each in (stream.event_time, stream.arrival_time) if each for name in each.names}
     for file in records.manifest.files:
         for name in file.columns:
             if name not in read and _CLOCK_NAME.search(name):

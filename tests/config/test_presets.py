@@ -75,7 +75,7 @@ def test_a_time_that_names_another_column_replaces_the_presets() -> None:
 def test_seconds_are_added_to_the_event_time_unless_another_is_named() -> None:
     stream = stream_of(preset="nfdump", event_time={"timezone": "Asia/Tokyo"}, source={"path": "x"})
 
-    assert stream.arrival_time and stream.arrival_time.model_dump() == {
+    assert stream.arrival_time and stream.arrival_time.model_dump(exclude_defaults=True) == {
         "column": "first",
         "unit": "iso",
         "timezone": "Asia/Tokyo",

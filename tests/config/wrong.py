@@ -27,7 +27,7 @@ _MESSAGE = _TOPIC | {"format": "csv", "fields": ["ts", "device", "temp", "receiv
 ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     (
         {"event_time": {"column": "ts", "unit": "min"}},
-        ("event_time.unit", "'min'", "'s', 'ms', 'us' or 'iso'"),
+        ("event_time.unit", "'min'", "'s', 'ms', 'us', 'ns', 'iso' or 'excel'"),
     ),
     ({"event_time": {"unit": "s"}}, ("event_time.column", "nothing", "a value")),
     ({"event_time": "ts"}, ("event_time", "'ts'", "a table")),

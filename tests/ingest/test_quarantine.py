@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.rollup.levels import Level
-from lakehouse.config.stream import Source, Stream, TimeColumn
+from lakehouse.config.stream import Source, Stream
+from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.quarantine import NEVER_READ, waiting_records
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.storage.layout import Home

@@ -14,7 +14,8 @@ from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Clock
 from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.config.columns import Column
-from lakehouse.config.stream import Source, Stream, TimeColumn
+from lakehouse.config.stream import Source, Stream
+from lakehouse.config.times import TimeColumn
 from lakehouse.queries.kind import Output, definition_of, written_as
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.storage.layout import Home

@@ -8,9 +8,17 @@ from functools import cached_property
 
 from lakehouse.config.columns import Column, is_message_field
 from lakehouse.config.stream import Stream, Unpivot
+from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.sources.manifest import Layout
 
 EVENT, ARRIVAL, PLUS = "_event", "_arrival", "_plus"
+# Behind the name of a time: of its fallback.
+OTHER = "_or"
+
+
+def time_fields(name: str, time: TimeColumn) -> dict[str, str]:
+    """Return the wanted fields of a time, of which the first has its own name, with their paths."""
+    return {name if not number else f"{name}_{number}": path for number, path in enumerate(time.names)}
 
 
 @dataclass(frozen=True)
@@ -26,11 +34,13 @@ class FieldMap:
         """Return the wanted fields of a stream."""
         fields = {name: _located(name, column) for name, column in stream.all_columns.items()}
         arrival = stream.arrival_time
-        times: dict[str, str | None] = {EVENT: stream.event_time.column}
-        times |= {ARRIVAL: arrival.column, PLUS: arrival.plus} if arrival else {}
+        times: dict[str, str | None] = {PLUS: arrival.plus if arrival else None}
+        for name, time in ((EVENT, stream.event_time), (ARRIVAL, arrival)):
+            if time is not None:
+                times |= {**time_fields(name, time), name + OTHER: time.fallback}
         for name, field in times.items():
             if field:
-                fields[name] = fields.get(field, Column(path=field))
+                fields[name] = fields.get(field, Column(path=field, optional=name.endswith(OTHER)))
         return FieldMap(fields, stream.source.kind, stream.source.unpivot)
 
     @cached_property

@@ -64,7 +64,9 @@ def _fitting(rows: pa.RecordBatch, path: str, stream: Stream) -> tuple[Mask, pa.
     """Return which rows have values that fit the declaration as they are, and the typed columns of all rows."""
     fields, count = FieldMap.of(stream), rows.num_rows
     # Of a row whose text may mean "no value", or whose record is its identity, the JSON counts.
-    is_plain = np.full(count, not stream.source.nulls and not stream.identity_is_record)
+    times = [time for time in (stream.event_time, stream.arrival_time) if time is not None]
+    is_usual = not stream.source.nulls and not any(time.is_spelt for time in times)
+    is_plain = np.full(count, is_usual and not stream.identity_is_record)
     texts: dict[str, pa.Array] = {}
     for name, column in fields.fields.items():
         if column.file is not None:

@@ -33,6 +33,7 @@ from lakehouse.ingest.parser.plain_values import Mask, arrow_type, typed
 from lakehouse.ingest.parser.record_texts import RecordTexts
 from lakehouse.ingest.parser.row_values import RowValues
 from lakehouse.ingest.parser.shown_offsets import ITEM, LINE, TEXT, ShownOffsets, with_offsets
+from lakehouse.ingest.parser.spelt_times import read_times
 from lakehouse.ingest.parser.usual_texts import usual_texts
 from lakehouse.ingest.parser.verdicts import Rejected
 from lakehouse.ingest.sources.manifest import Layout
@@ -120,7 +121,7 @@ class Parser:
     @cached_property
     def is_local(self) -> bool:
         """True if event times without an offset are read by the clocks of a zone that may change them."""
-        return self.stream.event_time.unit == "iso" and self.stream.event_time.timezone != "UTC"
+        return self.stream.event_time.is_local and self.stream.event_time.timezone != "UTC"
 
     @cached_property
     def _of_time(self) -> list[str]:
@@ -188,7 +189,9 @@ class Parser:
             for name in self._fields.of_files:
                 result = text_array([self._fields.fields[name].from_file(path) for path in paths])
                 texts[name] = result.take(files.indices).take(at)
-        return usual_texts(texts, self.stream, self._fields), is_valid
+        usual = usual_texts(texts, self.stream, self._fields)
+        listed = lines["listed_us"].take(at) if "listed_us" in lines else None
+        return read_times(usual, self.stream, listed), is_valid
 
     def _one_by_one(
         self,

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.columns import Column, sql_type
-from lakehouse.config.stream import Stream, TimeColumn
+from lakehouse.config.stream import Stream
+from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, PLUS
 from lakehouse.ingest.parser.texts import offset_us, utc_offset
 
@@ -89,15 +90,21 @@ def _in_clock_bounds(times: npt.NDArray[np.int64], arrival: pa.Array, stream: St
 def _time(text: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
     """Return microseconds, null where there is no text, and where that is sure."""
     if not pa.types.is_string(text.type):
-        return _fitted_time(text, time)
-    if time.unit != "iso":
-        return _scaled(text, time.unit)
+        micros, is_sure = _fitted_time(text, time)
+    elif time.is_local:
+        micros, is_sure = _moments(text, time.timezone)
+    else:
+        micros, is_sure = _scaled(text, time.unit)
+    return pc.add(micros, time.shift) if time.shift else micros, is_sure
+
+
+def _moments(text: pa.Array, zone: str) -> tuple[pa.Array, Mask]:
     shown, offset = clock_times(text)
     offsets = offset.dictionary_encode()
     named = {text: offset_us(text) for text in offsets.dictionary.to_pylist() if text}
     away = pa.array([named.get(text) for text in offsets.dictionary.to_pylist()], pa.int64())
     told = away.take(offsets.indices)
-    micros = pc.subtract(shown, pc.coalesce(told, _local_offsets(shown, told, time.timezone)))
+    micros = pc.subtract(shown, pc.coalesce(told, _local_offsets(shown, told, zone)))
     is_sure = pc.or_(micros.is_valid(), text.is_null())
     return micros, np.asarray(is_sure.to_numpy(zero_copy_only=False))
 
@@ -133,6 +140,9 @@ def _local_offsets(shown: pa.Array, told: pa.Array, zone: str) -> pa.Array:
 
 
 def _scaled(text: pa.Array, unit: str) -> tuple[pa.Array, Mask]:
+    if unit == "ns":
+        kept, is_sure = _matching(text, r"^(?:0|[1-9][0-9]{0,17}|[1-8][0-9]{18})$")
+        return pc.divide(kept.cast(pa.int64()), 1000), is_sure
     digits, part = _DIGITS[unit]
     kept, is_sure = _matching(text, rf"^(?:0|[1-9][0-9]{{0,{digits - 1}}})(?:\.[0-9]{{1,9}})?$")
     if not pc.any(pc.match_substring(kept, ".")).as_py():
@@ -178,9 +188,9 @@ def _fitted_time(values: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
         units, low, high, factor = values.cast(pa.int64()), _FIRST_US, _END_US, 1
         if kind.unit == "ms":
             low, high, factor = low // 1000, high // 1000, 1000
-    elif time.unit != "iso" and _is_whole(kind):
+    elif time.unit in _DIGITS and _is_whole(kind):
         units, low, high, factor = values.cast(pa.int64()), 0, 10**digits, 10**part
-    elif time.unit != "iso" and pa.types.is_float64(kind):
+    elif time.unit in _DIGITS and pa.types.is_float64(kind):
         # Milliseconds are told by so few digits that a double has one text for them.
         places = min(part, 3 if time.unit == "s" else 2)
         units, low, high, factor = _shifted(values, places), 0, _SURE, 10 ** (part - places)

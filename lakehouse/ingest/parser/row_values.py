@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 
 from lakehouse.config.columns import Column, sql_type
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, PLUS
 from lakehouse.ingest.parser.json_record import Texts
+from lakehouse.ingest.parser.spelt_times import SPELT
 from lakehouse.ingest.parser.texts import (
     Value,
     clock_change,
@@ -53,14 +55,14 @@ class RowValues:
 
     def _event(self, texts: Texts, listed_us: int | None) -> int:
         time, (low, high) = self.stream.event_time, self.stream.event_time_bounds
-        text = texts[EVENT]
-        if text is None:
-            raise Rejected(f"no_event_time: {time.column} is missing")
-        event = time_of(text, time)
-        if event is None:
-            raise _wrong("bad_event_time", time.column, text, f"unit {time.unit}")
+        text, spelt = _time_text(texts, EVENT)
+        if spelt is None:
+            raise Rejected(f"no_event_time: {' or '.join(time.names)} is missing")
+        event = None if text is None else time_of(text, time)
+        if text is None or event is None:
+            raise _wrong("bad_event_time", " ".join(time.names), spelt, time.reading)
         if not low <= event < high:
-            raise Rejected(out_of_bounds(text, event, self.stream))
+            raise Rejected(out_of_bounds(spelt, event, self.stream))
         if listed_us is not None and event - listed_us > self.stream.ahead_us:
             raise Rejected(ahead_of_listing(event - listed_us, self.stream))
         is_twice = clock_change(text, time)
@@ -80,20 +82,26 @@ class RowValues:
 
     def _arrival(self, texts: Texts, event: int) -> int | None:
         time, bounds = self.stream.arrival_time, self.stream.clock_bounds
-        text = None if time is None else texts[ARRIVAL]
-        if time is None or text is None:
+        text, spelt = _time_text(texts, ARRIVAL) if time else (None, None)
+        if time is None or spelt is None:
             return None
-        arrival, more = time_of(text, time), texts[PLUS] if time.plus else None
+        arrival, more = None if text is None else time_of(text, time), texts[PLUS] if time.plus else None
         if arrival is not None and more is not None:
-            added = scaled(more, 1_000_000)
+            added = scaled(more, Decimal(1_000_000))
             if added is None:
                 raise _wrong("bad_arrival_time", time.plus or "", more, "seconds")
             arrival = arrival + added if is_long(arrival + added) else None
         if arrival is None:
-            raise _wrong("bad_arrival_time", time.column, text, f"unit {time.unit}")
+            raise _wrong("bad_arrival_time", " ".join(time.names), spelt, time.reading)
         if bounds is not None and not -bounds.ahead <= arrival - event <= bounds.behind:
             raise Rejected(off_arrival(arrival - event, bounds))
         return arrival
+
+
+def _time_text(texts: Texts, name: str) -> tuple[str | None, str | None]:
+    """Return the text of a time in the usual form, and as it stood in the record."""
+    text = texts[name]
+    return text, texts.get(SPELT + name) or text
 
 
 def _wrong(reason: str, name: str, text: str, expected: str) -> Rejected:

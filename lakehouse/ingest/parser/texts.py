@@ -14,7 +14,7 @@ from functools import cache
 from zoneinfo import ZoneInfo
 
 from lakehouse.config.columns import Column, sql_type
-from lakehouse.config.stream import TimeColumn
+from lakehouse.config.times import TimeColumn
 
 Value = str | int | float | bool | Decimal | None
 # What is dropped around every text.
@@ -38,7 +38,7 @@ _MOST_OFFSET_MINUTES = 18 * 60
 _EXACT = Context(prec=3 * LONGEST_NUMBER)
 _DIGITS = 38
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
-_FACTORS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_FACTORS = {"s": Decimal(1_000_000), "ms": Decimal(1_000), "us": Decimal(1), "ns": Decimal("0.001")}
 
 
 def value_of(text: str, column: Column) -> Value:
@@ -55,8 +55,11 @@ def time_of(text: str, time: TimeColumn) -> int | None:
 
     A local time that its zone's clocks show twice is the first of the two.
     """
-    if time.unit != "iso":
-        return scaled(text, _FACTORS[time.unit])
+    moment = _moment(text, time) if time.is_local else scaled(text, _FACTORS[time.unit])
+    return None if moment is None or not is_long(moment + time.shift) else moment + time.shift
+
+
+def _moment(text: str, time: TimeColumn) -> int | None:
     shown = _shown(text)
     if shown is None:
         return None
@@ -72,7 +75,7 @@ def clock_change(text: str, time: TimeColumn) -> bool | None:
 
     A text with an offset names one moment, whatever the clocks show.
     """
-    shown = _shown(text) if time.unit == "iso" and time.timezone != "UTC" else None
+    shown = _shown(text) if time.is_local and time.timezone != "UTC" else None
     if shown is None or shown[1] is not None:
         return None
     first, second = (utc_offset(shown[0], time.timezone, fold) for fold in (0, 1))
@@ -104,12 +107,12 @@ def _zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
-def scaled(text: str, factor: int) -> int | None:
+def scaled(text: str, factor: Decimal) -> int | None:
     """Return a number times a factor, rounded down; None where the text is no number or the product too large."""
     number = _number(text)
     if number is None:
         return None
-    product = int(_EXACT.multiply(number, Decimal(factor)).to_integral_value(ROUND_FLOOR))
+    product = int(_EXACT.multiply(number, factor).to_integral_value(ROUND_FLOOR))
     return product if is_long(product) else None
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
 from lakehouse.config.durations import format_duration, spelled_duration
-from lakehouse.config.stream import ClockBounds, Source, Stream, TimeColumn, Unpivot
+from lakehouse.config.stream import ClockBounds, Source, Stream, Unpivot
+from lakehouse.config.times import TimeColumn
 from lakehouse.config.timestamps import format_timestamp
 from lakehouse.ingest.parser.texts import Value
 from lakehouse.ingest.sources.manifest import Layout
@@ -110,9 +111,9 @@ def out_of_bounds(text: str, event_us: int, stream: Stream) -> str:
     """Return the verdict on a time that is read from a text, and not within the stream's bounds."""
     time, (low, high) = stream.event_time, stream.event_time_bounds
     first, end = (format_timestamp(each).removesuffix(" 00:00:00") for each in (low, high))
-    read = f"out_of_bounds: {time.column} is '{text[:100]}', read as {time.unit}: {date_text(event_us)}"
+    read = f"out_of_bounds: {time.column} is '{text[:100]}', read as {time.format or time.unit}: {date_text(event_us)}"
     verdict = f"{read}, expected {first} to {end} (event_time_bounds)"
-    own = None if time.unit == "iso" else _UNITS.index(time.unit)
+    own = None if time.is_local else _UNITS.index(time.unit)
     for number, unit in enumerate(_UNITS):
         moved = event_us if own is None else _in_unit(event_us, own - number)
         if number != own and low <= moved < high:

@@ -1,0 +1,132 @@
+"""Time fields of a record, and how their texts or numbers are read."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from lakehouse.config.durations import EXPECTED, parse_duration
+
+# Codes of C and Python that a format may have, and what each takes.
+CODES = {
+    "Y": "a year of four digits",
+    "y": "a year of two, 1969 to 2068",
+    "m": "a month",
+    "b": "a month's English name, whole or its first three letters",
+    "d": "a day of the month",
+    "j": "a day of the year",
+    "H": "an hour, 0 to 24",
+    "I": "an hour, 1 to 12",
+    "p": "AM or PM",
+    "M": "a minute",
+    "S": "a second, 0 to 60",
+    "f": "a fraction of a second, up to nine digits",
+    "z": "an offset, such as +01:00, +0100 or Z",
+    "k": "hour and minute as one number, 0 to 2400",
+}
+_CODE = re.compile(r"%(.)", re.DOTALL)
+# What says a day, and a time of day, in full.
+_DAYS = ({"Y", "m", "d"}, {"Y", "b", "d"}, {"y", "m", "d"}, {"y", "b", "d"}, {"Y", "j"}, {"y", "j"})
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (KeyError, ValueError, OSError) as error:
+        raise ValueError('expected a time zone name such as "Europe/Paris"') from error
+    return value
+
+
+def _format(value: str) -> str:
+    codes = [code for code in _CODE.findall(value) if code != "%"]
+    wrong = [code for code in codes if code not in CODES]
+    if wrong or (value.endswith("%") and not value.endswith("%%")):
+        raise ValueError(f"expected the codes %{', %'.join(CODES)}, found %{wrong[0] if wrong else ''}")
+    if len(codes) != len(set(codes)):
+        raise ValueError("expected each code once")
+    if not any(day <= set(codes) for day in _DAYS):
+        raise ValueError('expected a year, month and day, or day of the year, such as "%d.%m.%Y %H:%M"')
+    if (
+        ("I" in codes) != ("p" in codes)
+        or {"H", "I"} <= set(codes)
+        or ("k" in codes and {"H", "I", "M"} & set(codes))
+    ):
+        raise ValueError("expected the hour once: %H, or %I with %p, or %k")
+    return value
+
+
+def _shift(value: Any) -> int:
+    text = value if isinstance(value, str) else ""
+    return (-1 if text.startswith("-") else 1) * parse_duration(text.lstrip("+-"))
+
+
+Zone = Annotated[str, AfterValidator(_zone)]
+Shift = Annotated[int, BeforeValidator(_shift), Field(description=f"{EXPECTED}, or the same behind a minus")]
+
+
+class TimeColumn(BaseModel):
+    """A time field of the record, and how its text or number is to be read.
+
+    ``format``: codes of C and Python (``CODES``), for texts that are no ISO times. ``columns``: several fields instead
+    of one, whose texts are read with a blank between them. ``shift`` is added to what a device's clock says.
+    ``fallback``, written ``or``: a field that is read where this one has no time, or one beyond the stream's bounds.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    column: str
+    columns: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    unit: Literal["s", "ms", "us", "ns", "iso", "excel"]
+    format: Annotated[str, AfterValidator(_format)] | None = None
+    timezone: Zone = "UTC"
+    shift: Shift = 0
+    fallback: str | None = Field(default=None, alias="or", min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_several_columns(cls, table: Any) -> Any:
+        if not isinstance(table, dict):
+            return table
+        columns = table.get("columns")
+        if columns and "column" in table and table["column"] != columns[0]:
+            raise ValueError("expected one of column and columns, found both")
+        first = {"column": columns[0]} if isinstance(columns, list | tuple) and columns else {}
+        return ({"unit": "iso"} if "format" in table else {}) | first | table
+
+    @model_validator(mode="after")
+    def _formats_are_of_texts(self) -> TimeColumn:
+        if self.format is not None and self.unit != "iso":
+            raise ValueError(f'a format belongs to no unit, found unit "{self.unit}"')
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields that are read together."""
+        return self.columns or (self.column,)
+
+    @property
+    def is_local(self) -> bool:
+        """True if times without an offset are those that clocks of a place show."""
+        return self.unit in ("iso", "excel")
+
+    @property
+    def is_spelt(self) -> bool:
+        """True if a time is not one ISO text, or one number, as it stands."""
+        return bool(self.format or self.columns or self.fallback) or self.unit == "excel"
+
+    @property
+    def reading(self) -> str:
+        """Return what is expected of a text, in words."""
+        return f"format {self.format}" if self.format else f"unit {self.unit}"
+
+
+class ArrivalTime(TimeColumn):
+    """Time of a record's arrival; ``plus`` names a field of seconds to add: a flow is reported at its end.
+
+    With ``plus`` alone it is the event time that the seconds are added to.
+    """
+
+    plus: str | None = None
