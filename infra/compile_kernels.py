@@ -6,7 +6,6 @@ compiled by use, on a handful of rows, with the types that the jobs use: a test 
 
 from __future__ import annotations
 
-import struct
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -97,25 +96,6 @@ def _of_arrow(column: Any) -> Any:
     return column
 
 
-def compile_packets() -> None:
-    """Read a packet of a capture file of either format."""
-    from lakehouse.algorithms.packets.capture import Capture
-    from lakehouse.algorithms.packets.digest_kernels import digests
-    from lakehouse.algorithms.packets.headers import headers_of
-
-    old = struct.pack("<IHHiIII4I", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1, 0, 0, 64, 64) + bytes(64)
-    bodies = {0x0A0D0D0A: struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1), 1: struct.pack("<HHI", 1, 0, 65535)}
-    bodies[6] = struct.pack("<5I", 0, 0, 0, 64, 64) + bytes(64)
-    sizes = {kind: struct.pack("<I", len(body) + 12) for kind, body in bodies.items()}
-    new = b"".join(
-        struct.pack("<I", kind) + sizes[kind] + body + sizes[kind] for kind, body in bodies.items()
-    )
-    for content in (old, new):
-        for packets in Capture().feed(content):
-            headers_of(packets)
-            digests(packets.buffer, packets.start, packets.captured)
-
-
 def compile_others() -> None:
     """Plan a join of three streams, and choose the next operator of a shared scan."""
     from lakehouse.algorithms.multiway_join.centre import Centre
@@ -147,7 +127,7 @@ def _scan() -> None:
 
 
 # What takes longest first.
-STEPS = (compile_pairs, compile_aggregates, compile_packets, compile_others, compile_rollups)
+STEPS = (compile_pairs, compile_aggregates, compile_others, compile_rollups)
 
 
 if __name__ == "__main__":

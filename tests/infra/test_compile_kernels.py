@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.compile_kernels import compile_aggregates, compile_others, compile_packets, compile_pairs
+from infra.compile_kernels import compile_aggregates, compile_others, compile_pairs
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,6 @@ from infra.compile_kernels import compile_aggregates, compile_others, compile_pa
             compile_aggregates,
             ("join_aggregate.kernels.factorised.answer", "join_aggregate.kernels.credit.enter_rows"),
         ),
-        (compile_packets, ("packets.capture._walk_pcapng", "packets.headers.read_headers")),
         (
             compile_others,
             ("multiway_join.exhaustive.cheapest_by_set", "scheduling.turns_kernels.next_queue"),

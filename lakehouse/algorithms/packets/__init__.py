@@ -1,6 +1,5 @@
-"""The fields of packets in a capture, from bytes that come in blocks. Called by streams/sources/packets.py.
+"""The packets of a capture, from bytes that come in blocks. Called by ingest/sources/packets.py.
 
-capture.py         the positions of packets in a pcap or pcapng stream, and their times
-digest_kernels.py  a hash of each packet's bytes
-headers.py         sender and receiver: addresses, protocol, ports
+capture.py   packets of a pcap or pcapng stream, with their times
+headers.py   sender and receiver: addresses, protocol, ports
 """

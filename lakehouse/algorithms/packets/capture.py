@@ -8,58 +8,48 @@ Sources: IETF draft-ietf-opsawg-pcap (pcap) and draft-ietf-opsawg-pcapng (pcapng
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-from numba import njit
-
-Ints = npt.NDArray[np.int64]
-NO_TIME = -(2**63)
-UNKNOWN_LINK = -1
 # How much of a stream that cannot be followed any further is kept to be looked at.
 KEPT_BYTES = 65_536
 # No packet record is longer: what claims to be has lost its place in the file.
 LARGEST = 16 * 1024 * 1024
 _USUAL_SNAPLEN = 262_144
-_PCAP = {b"\xa1\xb2\xc3\xd4": (">", 6), b"\xa1\xb2\x3c\x4d": (">", 9)}
-_PCAP |= {magic[::-1]: ("<", digits) for magic, (_, digits) in list(_PCAP.items())}
+# Byte order, and units of a second's fraction in a microsecond.
+_PCAP = {
+    b"\xa1\xb2\xc3\xd4": (">", 1),
+    b"\xd4\xc3\xb2\xa1": ("<", 1),
+    b"\xa1\xb2\x3c\x4d": (">", 1000),
+    b"\x4d\x3c\xb2\xa1": ("<", 1000),
+}
 _SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
-_RESOLUTION, _OFFSET, _BINARY = 9, 14, 0x80
-_FARTHEST_S = 2**62 // 1_000_000
-# Why a walk stopped: the next record is not complete, is for the caller to read, or cannot be one.
-MORE, STOP, BAD = 0, 1, 2
-# A packet of a simple block: it has no time, and is of the first interface.
-SIMPLE = -1
 _SECTION, _INTERFACE, _OLD, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
-Walked = tuple[int, int, tuple[Any, ...]]
+# How long a block must be to hold what its kind has.
+_LEAST = {_SECTION: 28, _INTERFACE: 20, _OLD: 32, _SIMPLE: 16, _ENHANCED: 32}
+_RESOLUTION, _OFFSET, _BINARY = 9, 14, 0x80
+_TWO, _FOUR, _FIVE = ({order: struct.Struct(f"{order}{count}I") for order in "<>"} for count in (2, 4, 5))
 
 
 class NoCapture(ValueError):
     """The bytes do not begin as a capture file does."""
 
 
-@dataclass(frozen=True)
-class Packets:
-    """Packets inside one buffer, in the order of the file, one place of each array per packet.
+class Packet(NamedTuple):
+    """One packet: ``length`` of it on the wire, ``body`` as captured.
 
-    ``start`` and ``captured`` say which bytes of ``buffer`` were captured, ``length`` how long the packet was on the
-    wire; ``time_us`` are microseconds since the epoch, rounded down, NO_TIME where the block has none; ``link`` is
-    the link type (1: Ethernet), UNKNOWN_LINK where the interface was never described.
+    ``time_us`` are microseconds since the epoch, rounded down, None where the block has none; ``link`` is the link type
+    (1: Ethernet), None where the interface was never described.
     """
 
-    buffer: npt.NDArray[np.uint8]
-    start: Ints
-    captured: Ints
-    length: Ints
-    time_us: Ints
-    link: Ints
+    time_us: int | None
+    length: int
+    link: int | None
+    body: bytes
 
 
-@dataclass(frozen=True)
-class Damage:
+class Damage(NamedTuple):
     """Fault that ends a stream early, with the bytes there (at most KEPT_BYTES of them)."""
 
     reason: str
@@ -67,18 +57,15 @@ class Damage:
     content: bytes
 
 
-@dataclass(frozen=True)
-class _Interface:
-    """``clock``: how fine its ticks are, as pcapng writes it: a power of ten, with the highest of 8 bits of two."""
-
+class _Interface(NamedTuple):
     link: int
     snaplen: int
-    clock: int = 6
-    offset_us: int = 0
+    ticks_a_second: int = 10**6
+    offset_s: int = 0
 
 
-_UNDESCRIBED = _Interface(UNKNOWN_LINK, 0)
-_NOTHING: Ints = np.empty((2, 0), np.int64)
+class _Malformed(ValueError):
+    """Bytes that cannot be a record."""
 
 
 class Capture:
@@ -87,7 +74,7 @@ class Capture:
     The packets do not depend on where the pieces are cut. A stream that cannot be followed gives what came before,
     then a Damage from ``finish``: reason ``truncated_file`` (it ends inside a record) or ``malformed``.
 
-    Cost: O(packets), compiled, and Python per piece and interface. Memory: a piece and the record across its end.
+    Cost: O(packets), in Python. Memory: the packets of a piece and the record across its end.
 
     Raises:
         NoCapture: from ``feed``, when the stream begins as neither format does.
@@ -96,7 +83,7 @@ class Capture:
     def __init__(self) -> None:
         self._rest = b""
         self._position = 0
-        self._format = ""
+        self._read: Callable[[bytes, int, list[Packet]], int | None] = self._begin
         self._order = "<"
         self._interfaces: list[_Interface] = []
         self._damage: Damage | None = None
@@ -106,255 +93,119 @@ class Capture:
         """The link types described so far."""
         return [interface.link for interface in self._interfaces]
 
-    def feed(self, piece: bytes) -> list[Packets]:
+    def feed(self, piece: bytes) -> list[Packet]:
         """Return the packets that this piece completes."""
-        if self._damage:
-            return []
-        content = self._rest + piece
-        at = 0 if self._format else self._begin(content)
-        found: list[Packets] = []
-        if self._format:
-            found, at = self._pcap(content, at) if self._format == "pcap" else self._pcapng(content)
+        packets: list[Packet] = []
+        content, at = self._rest + piece, 0
+        try:
+            while not self._damage and (end := self._read(content, at, packets)) is not None:
+                at = end
+        except _Malformed as error:
+            detail = f"{error}, at byte {self._position + at}; the file cannot be followed from there"
+            self._damage = Damage("malformed", detail, content[at : at + KEPT_BYTES])
         self._rest = content[at:]
         self._position += at
-        return found
+        return packets
 
     def finish(self) -> Damage | None:
         """Return what kept the stream from being read to its end, None when it ended where a record does."""
-        if self._damage or (self._format and not self._rest):
+        if self._damage or (self._read != self._begin and not self._rest):
             return self._damage
-        told = f"the last record, at byte {self._position}, has only {len(self._rest)} bytes"
-        return Damage("truncated_file", told, self._rest[:KEPT_BYTES])
+        detail = f"the last record, at byte {self._position}, has only {len(self._rest)} bytes"
+        return Damage("truncated_file", detail, self._rest[:KEPT_BYTES])
 
-    def _begin(self, content: bytes) -> int:
-        """Tell which format this is, once there is enough of it; return where its records begin."""
+    def _begin(self, content: bytes, at: int, _: list[Packet]) -> int | None:
+        """Tell which format this is; return where its records begin, None as long as there is too little of it."""
         if content[:4] == _SECTION_MAGIC:
-            self._format = "pcapng"
-            return 0
+            self._read = self._block
+            return at
         if content[:4] not in _PCAP:
             if any(magic.startswith(content) for magic in (*_PCAP, _SECTION_MAGIC)):
-                return 0
+                return None
             raise NoCapture(f"expected a pcap or pcapng file, found the bytes {content[:4].hex(' ')}")
         if len(content) < 24:
-            return 0
-        self._format = "pcap"
-        self._order, digits = _PCAP[content[:4]]
-        snaplen, link = struct.unpack_from(f"{self._order}II", content, 16)
+            return None
+        self._read = self._pcap_record
+        self._order, self._a_microsecond = _PCAP[content[:4]]
+        snaplen, link = _TWO[self._order].unpack_from(content, 16)
         # The upper bits tell of checksums at the end of frames.
-        self._interfaces = [_Interface(link & 0xFFFF, snaplen, digits)]
+        self._interfaces = [_Interface(link & 0xFFFF, snaplen)]
+        self._largest = min(max(snaplen, _USUAL_SNAPLEN), LARGEST)
         return 24
 
-    def _pcap(self, content: bytes, at: int) -> tuple[list[Packets], int]:
-        (interface,) = self._interfaces
-        buffer = np.frombuffer(content, np.uint8)
-        largest = min(max(interface.snaplen, _USUAL_SNAPLEN), LARGEST)
-        end, state, columns = walk_pcap(buffer, at, self._order == ">", largest)
-        if state == BAD:
-            self._broken(content, end, "no packet is that long")
-        start, captured, length, seconds, fraction = columns
-        time_us = seconds * 1_000_000 + fraction // 10 ** (interface.clock - 6)
-        link = np.full(len(start), interface.link, np.int64)
-        return ([Packets(buffer, start, captured, length, time_us, link)] if len(start) else []), end
+    def _pcap_record(self, content: bytes, at: int, packets: list[Packet]) -> int | None:
+        start = at + 16
+        if start > len(content):
+            return None
+        seconds, fraction, captured, length = _FOUR[self._order].unpack_from(content, at)
+        if captured > self._largest:
+            raise _Malformed("no packet is that long")
+        end: int = start + captured
+        if end > len(content):
+            return None
+        time_us = seconds * 1_000_000 + fraction // self._a_microsecond
+        packets.append(Packet(time_us, length, self._interfaces[0].link, content[start:end]))
+        return end
 
-    def _pcapng(self, content: bytes) -> tuple[list[Packets], int]:
-        buffer = np.frombuffer(content, np.uint8)
-        # One array for all packets of the piece: there may be as many interfaces as packets.
-        out, count, at = room_for_packets(len(buffer)), 0, 0
-        timed = [_NOTHING]
-        while True:
-            snaplen = self._interfaces[0].snaplen if self._interfaces else 0
-            before = count
-            count, at, state = walk_pcapng(buffer, at, self._order == ">", LARGEST, snaplen, out, before)
-            if count > before:
-                timed.append(self._timed(*out[3:, before:count]))
-            if state == BAD:
-                self._broken(content, at, "no block is like this")
-            after = self._described(content, at) if state == STOP else at
-            if after == at:
-                break
-            at = after
-        start, captured, length = out[:3, :count]
-        time_us, link = np.concatenate(timed, axis=1)
-        return ([Packets(buffer, start, captured, length, time_us, link)] if count else []), at
-
-    def _described(self, content: bytes, at: int) -> int:
-        """Take in a section or an interface; return where it ends, or ``at`` while there is too little of it."""
-        is_section = content[at : at + 4] == _SECTION_MAGIC
-        if is_section:
-            if len(content) < at + 12:
-                return at
-            order = _BYTE_ORDER.get(content[at + 8 : at + 12])
-            if order is None:
-                self._broken(content, at, "a section without a byte order mark")
-                return at
-            self._order = order
-        total = self._u32(content, at + 4)
-        if total % 4 or not (28 if is_section else 20) <= total <= LARGEST:
-            self._broken(content, at, "no block is like this")
-            return at
-        if len(content) < at + total:
-            return at
-        if is_section:
-            self._interfaces = []
-        else:
-            self._interfaces.append(self._interface(content[at : at + total]))
-        return at + total
-
-    def _interface(self, block: bytes) -> _Interface:
-        link, _, snaplen = struct.unpack_from(f"{self._order}HHI", block, 8)
-        clock, offset_s, at = 6, 0, 16
-        while at + 4 <= len(block) - 4:
-            code, size = struct.unpack_from(f"{self._order}HH", block, at)
-            value = block[at + 4 : at + 4 + size]
-            if code == _RESOLUTION and size == 1:
-                clock = value[0]
-            elif code == _OFFSET and size == 8:
-                (offset_s,) = struct.unpack(f"{self._order}q", value)
-            at += 4 + size + (-size % 4)
-        # A clock that is further off than microseconds can tell is off all the same.
-        return _Interface(link, snaplen, clock, 1_000_000 * max(-_FARTHEST_S, min(offset_s, _FARTHEST_S)))
-
-    def _timed(self, ticks: Ints, number: Ints) -> Ints:
-        """Return times and link types of packets; cost: Python per interface that has one, and per kind of clock."""
-        # A packet without a time of its own is of the first interface, told as -1.
-        places, which = np.unique(np.maximum(number, 0), return_inverse=True)
-        known = len(self._interfaces)
-        of = [self._interfaces[place] if place < known else _UNDESCRIBED for place in places.tolist()]
-        clock, offset_us, link = (
-            np.array([getattr(each, name) for each in of], np.int64)[which]
-            for name in ("clock", "offset_us", "link")
-        )
-        time_us = np.full(len(ticks), NO_TIME, np.int64)
-        has_time = (number >= 0) & (number < known)
-        for kind in np.unique(clock[has_time]).tolist():
-            mine = has_time & (clock == kind)
-            time_us[mine] = _microseconds(ticks[mine].view(np.uint64), kind) + offset_us[mine]
-        return np.stack([time_us, link])
-
-    def _broken(self, content: bytes, at: int, why: str) -> None:
-        told = f"{why}, at byte {self._position + at}; the file cannot be followed from there"
-        self._damage = Damage("malformed", told, content[at : at + KEPT_BYTES])
-
-    def _u32(self, content: bytes, at: int) -> int:
-        (value,) = struct.unpack_from(f"{self._order}I", content, at)
-        return int(value)
-
-
-def _microseconds(ticks: npt.NDArray[np.uint64], clock: int) -> Ints:
-    """Microseconds of a clock's ticks, rounded down; what does not fit wraps, to be seen as out of bounds."""
-    digits = clock & ~_BINARY
-    if not clock & _BINARY:
-        power = digits - 6
-        scaled = ticks // np.uint64(10 ** min(power, 19)) if power >= 0 else ticks * np.uint64(10**-power)
-        return scaled.view(np.int64)
-    bits = np.uint64(min(digits, 63))
-    # Twenty bits are kept free, to multiply by a million.
-    less = np.uint64(max(int(bits) - 44, 0))
-    fraction = (ticks & ((np.uint64(1) << bits) - np.uint64(1))) >> less
-    micros = (fraction * np.uint64(1_000_000)) >> (bits - less)
-    return ((ticks >> bits) * np.uint64(1_000_000) + micros).view(np.int64)
-
-
-def room_for_packets(size: int) -> Any:
-    """Return a table for the packets of so many bytes: five rows, a column for each packet that there can be."""
-    return np.empty((5, size // 16 + 1), np.int64)
-
-
-def walk_pcap(buffer: Any, at: int, is_big: bool, largest: int) -> Walked:
-    """Return start, captured bytes, length, seconds and fraction of the packets from ``at`` on; cost O(packets)."""
-    out = room_for_packets(len(buffer) - at)
-    count, end, state = _walk_pcap(buffer, at, is_big, largest, out)
-    return int(end), int(state), tuple(out[:, :count])
-
-
-@njit(cache=True)
-def _walk_pcap(buffer: Any, at: int, is_big: bool, largest: int, out: Any) -> Any:
-    count, end = 0, len(buffer)
-    while end - at >= 16:
-        captured = _u32(buffer, at + 8, is_big)
-        if captured > largest:
-            return count, at, BAD
-        if end - at - 16 < captured:
-            break
-        out[0, count] = at + 16
-        out[1, count] = captured
-        out[2, count] = _u32(buffer, at + 12, is_big)
-        out[3, count] = _u32(buffer, at, is_big)
-        out[4, count] = _u32(buffer, at + 4, is_big)
-        count += 1
-        at += 16 + captured
-    return count, at, MORE
-
-
-def walk_pcapng(
-    buffer: Any, at: int, is_big: bool, largest: int, snaplen: int, out: Any, before: int
-) -> tuple[int, int, int]:
-    """Write start, captured bytes, length, ticks and interface of the packets from ``at`` on into columns of ``out``.
-
-    ``before``: how many columns are taken. Return how many are taken then, where the walk stopped, and why; it stops at
-    a section or an interface. ``snaplen`` is the first interface's, 0 for none: a simple block needs it. O(blocks).
-    """
-    count, end, state = _walk_pcapng(buffer, at, is_big, largest, snaplen, out, before)
-    return int(count), int(end), int(state)
-
-
-@njit(cache=True)
-def _walk_pcapng(buffer: Any, at: int, is_big: bool, largest: int, snaplen: int, out: Any, count: int) -> Any:
-    end = len(buffer)
-    while end - at >= 12:
-        kind, total = _u32(buffer, at, is_big), _u32(buffer, at + 4, is_big)
+    def _block(self, content: bytes, at: int, packets: list[Packet]) -> int | None:
+        if at + 12 > len(content):
+            return None
+        order = self._order
+        if content[at : at + 4] == _SECTION_MAGIC:
+            order = _BYTE_ORDER.get(content[at + 8 : at + 12], "")
+            if not order:
+                raise _Malformed("a section without a byte order mark")
+        kind, total = _TWO[order].unpack_from(content, at)
+        if total % 4 or not 12 <= total <= LARGEST:
+            raise _Malformed("no block is like this")
+        end: int = at + total
+        if end > len(content):
+            return None
+        # The second total of a section may be that of an unfinished one.
+        is_whole = kind == _SECTION or content[at + 4 : at + 8] == content[end - 4 : end]
+        if total < _LEAST.get(kind, 12) or not is_whole:
+            raise _Malformed("no block is like this")
         if kind == _SECTION:
-            return count, at, STOP
-        if total < 12 or total > largest or total % 4:
-            return count, at, BAD
-        if end - at < total:
-            return count, at, MORE
-        if _u32(buffer, at + total - 4, is_big) != total:
-            return count, at, BAD
-        if kind == _INTERFACE:
-            return count, at, STOP
-        if kind in (_ENHANCED, _OLD, _SIMPLE):
-            if not _take_packet(buffer, at, kind, total, is_big, snaplen, out[:, count]):
-                return count, at, BAD
-            count += 1
-        at += total
-    return count, at, MORE
+            self._order, self._interfaces = order, []
+        elif kind == _INTERFACE:
+            self._interfaces.append(_interface(content[at:end], order))
+        elif kind in (_OLD, _SIMPLE, _ENHANCED):
+            packets.append(self._packet(content, at, end, kind))
+        return end
+
+    def _packet(self, content: bytes, at: int, end: int, kind: int) -> Packet:
+        time_us, link = None, None
+        if kind == _SIMPLE:
+            start, captured = at + 12, _TWO[self._order].unpack_from(content, at + 8)[0]
+            length = captured
+            # It has no time, and is of the first interface.
+            if self._interfaces:
+                link, snaplen = self._interfaces[0][:2]
+                captured = min(length, snaplen) if snaplen else length
+        else:
+            start = at + 28
+            number, high, low, captured, length = _FIVE[self._order].unpack_from(content, at + 8)
+            if kind == _OLD:
+                # Sixteen bits of interface, sixteen of a count of drops.
+                number = number >> 16 if self._order == ">" else number & 0xFFFF
+            if number < len(self._interfaces):
+                link, _, ticks_a_second, offset_s = self._interfaces[number]
+                time_us = (high << 32 | low) * 1_000_000 // ticks_a_second + offset_s * 1_000_000
+        if start + captured > end - 4:
+            raise _Malformed("no block is like this")
+        return Packet(time_us, length, link, content[start : start + captured])
 
 
-@njit(cache=True)
-def _take_packet(
-    buffer: Any, at: int, kind: int, total: int, is_big: bool, snaplen: int, packet: Any
-) -> bool:
-    """Write one packet down; false when it does not fit into its block."""
-    if kind == _SIMPLE:
-        if total < 16:
-            return False
-        length = _u32(buffer, at + 8, is_big)
-        captured = min(length, snaplen) if snaplen else length
-        packet[0], packet[1], packet[2], packet[3], packet[4] = at + 12, captured, length, 0, SIMPLE
-        return bool(captured <= total - 16)
-    if total < 32:
-        return False
-    captured = _u32(buffer, at + 20, is_big)
-    packet[0], packet[1] = at + 28, captured
-    packet[2] = _u32(buffer, at + 24, is_big)
-    packet[3] = _u32(buffer, at + 12, is_big) << 32 | _u32(buffer, at + 16, is_big)
-    number = _u32(buffer, at + 8, is_big)
-    if kind == _OLD:
-        # Sixteen bits of interface, sixteen of a count of drops.
-        number = number >> 16 if is_big else number & 0xFFFF
-    packet[4] = number
-    return bool(captured <= total - 32)
-
-
-@njit(cache=True)
-def _u32(buffer: Any, at: int, is_big: bool) -> Any:
-    a, b, c, d = (
-        np.int64(buffer[at]),
-        np.int64(buffer[at + 1]),
-        np.int64(buffer[at + 2]),
-        np.int64(buffer[at + 3]),
-    )
-    if is_big:
-        return a << 24 | b << 16 | c << 8 | d
-    return d << 24 | c << 16 | b << 8 | a
+def _interface(block: bytes, order: str) -> _Interface:
+    link, _, snaplen = struct.unpack_from(f"{order}HHI", block, 8)
+    ticks_a_second, offset_s, at = 10**6, 0, 16
+    while at + 4 <= len(block) - 4:
+        code, size = struct.unpack_from(f"{order}HH", block, at)
+        value = block[at + 4 : at + 4 + size]
+        if code == _RESOLUTION and size == 1 == len(value):
+            digits = value[0]
+            ticks_a_second = 2 ** (digits - _BINARY) if digits & _BINARY else 10**digits
+        elif code == _OFFSET and size == 8 == len(value):
+            (offset_s,) = struct.unpack(f"{order}q", value)
+        at += 4 + size + (-size % 4)
+    return _Interface(link, snaplen, ticks_a_second, offset_s)

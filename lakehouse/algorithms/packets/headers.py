@@ -8,14 +8,9 @@ Sources: the link types of tcpdump.org; RFC 791, RFC 8200, RFC 9293, IEEE 802.1Q
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-from numba import njit
-
-from lakehouse.algorithms.packets.capture import Ints, Packets
+from functools import lru_cache
 
 # Link types whose packets can be read, by number.
 LINKS = {
@@ -30,165 +25,114 @@ LINKS = {
     229: "raw IPv6",
     276: "Linux cooked v2",
 }
-ABSENT = -1
-COLUMNS = 10
-_SRC_MAC, _DST_MAC, _ETHERTYPE, _VERSION, _SRC, _DST, _PROTOCOL, _SRC_PORT, _DST_PORT, _FLAGS = range(COLUMNS)
-_NULL, _ETHERNET, _LOOP, _SLL, _SLL2 = 0, 1, 108, 113, 276
-_RAW = (12, 14, 101, 228, 229)
-_TYPE_IPV4, _TYPE_IPV6 = 0x0800, 0x86DD
-_TCP, _UDP, _DCCP, _SCTP, _UDPLITE = 6, 17, 33, 132, 136
-_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION = 0, 43, 44, 51, 60
+_ETHERNET = 1
+# Of cooked headers: size, and where are the ethertype, the address' length, the address.
+_COOKED = {113: (16, 14, 5, 6), 276: (20, 0, 11, 12)}
+# Four bytes of address family, in the byte order of whoever captured: the version nibble is surer.
+_LOOPBACK = (0, 108)
+_VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
+_VERSIONS = {0x0800: 4, 0x86DD: 6}
+_TCP, _WITH_PORTS = 6, (6, 17, 33, 132, 136)
+_FRAGMENT, _AUTHENTICATION = 44, 51
+_EXTENSIONS = (0, 43, _FRAGMENT, _AUTHENTICATION, 60)
+_KEPT_ADDRESSES = 65_536
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Headers:
-    """Headers of packets, one entry of each array per packet; ABSENT where a header lacks it.
+    """Headers of a packet; None where it lacks one.
 
-    ``src_mac_at`` and ``dst_mac_at`` are offsets of six bytes in the packets' buffer; ``src_at`` and ``dst_at`` of
-    four bytes where ``version`` is 4 and sixteen where it is 6; ``version`` is 0 for packets that are not IP.
-    ``ethertype`` is the frame's, after VLAN tags; ``protocol`` the number of what IP carries, after extension
-    headers. ``src_port`` and ``dst_port`` are those of TCP, UDP, UDP-Lite, DCCP and SCTP, in a first fragment only.
+    ``ethertype`` is the frame's, after VLAN tags; ``protocol`` the number of what IP carries, after extension headers.
+    Ports are those of TCP, UDP, UDP-Lite, DCCP and SCTP, in a first fragment only.
     """
 
-    src_mac_at: Ints
-    dst_mac_at: Ints
-    ethertype: Ints
-    version: Ints
-    src_at: Ints
-    dst_at: Ints
-    protocol: Ints
-    src_port: Ints
-    dst_port: Ints
-    tcp_flags: Ints
+    src_mac: str | None = None
+    dst_mac: str | None = None
+    ethertype: int | None = None
+    src: str | None = None
+    dst: str | None = None
+    protocol: int | None = None
+    src_port: int | None = None
+    dst_port: int | None = None
+    tcp_flags: int | None = None
 
 
-def headers_of(packets: Packets) -> Headers:
-    """Return what the headers of packets say; link types that LINKS does not name say nothing. Cost: O(packets)."""
-    out: npt.NDArray[np.int64] = np.full((COLUMNS, len(packets.start)), ABSENT, np.int64)
-    read_headers(packets.buffer, packets.start, packets.captured, packets.link, out)
-    return Headers(*out)
+def headers_of(body: bytes, link: int | None) -> Headers:
+    """Return what the headers of a packet say; link types that LINKS does not name say nothing."""
+    found = Headers()
+    at = _link_layer(body, link, found)
+    version = body[at] >> 4 if at < len(body) else 0
+    if found.ethertype is None or _VERSIONS.get(found.ethertype) == version:
+        if version == 4 and len(body) >= at + 20:
+            _ipv4(body, at, found)
+        elif version == 6 and len(body) >= at + 40:
+            _ipv6(body, at, found)
+    return found
 
 
-@njit(cache=True)
-def read_headers(buffer: Any, start: Any, captured: Any, link: Any, out: Any) -> None:
-    """Fill one column of ``out`` per packet; cost O(packets)."""
-    for packet in range(len(start)):
-        said = out[:, packet]
-        said[_VERSION] = 0
-        at = start[packet]
-        end = at + captured[packet]
-        version, at = _link_layer(buffer, at, end, link[packet], said)
-        if version == 4:
-            _ipv4(buffer, at, end, said)
-        elif version == 6:
-            _ipv6(buffer, at, end, said)
+def _link_layer(body: bytes, link: int | None, found: Headers) -> int:
+    """Return where an IP header may be; at the end, if nowhere."""
+    size = len(body)
+    if link == _ETHERNET and size >= 14:
+        return _ethernet(body, found)
+    if link in _COOKED and size >= _COOKED[link][0]:
+        end, type_at, size_at, mac_at = _COOKED[link]
+        if body[size_at] == 6:
+            found.src_mac = body[mac_at : mac_at + 6].hex(":")
+        found.ethertype = _u16(body, type_at)
+        return end
+    is_bare = link in LINKS and link != _ETHERNET and link not in _COOKED
+    return (4 if link in _LOOPBACK else 0) if is_bare else size
 
 
-@njit(cache=True)
-def _link_layer(buffer: Any, at: int, end: int, link: int, said: Any) -> Any:
-    """Return which IP version follows, 0 for none, and where."""
-    if link == _ETHERNET:
-        return _ethernet(buffer, at, end, said)
-    if link == _SLL:
-        return _cooked(buffer, at, end, 16, 14, 5, 6, said)
-    if link == _SLL2:
-        return _cooked(buffer, at, end, 20, 0, 11, 12, said)
-    if link in (_NULL, _LOOP):
-        # Four bytes of address family, in the byte order of whoever captured: the version nibble is surer.
-        return _bare(buffer, at + 4, end), at + 4
-    if link in _RAW:
-        return _bare(buffer, at, end), at
-    return 0, at
-
-
-@njit(cache=True)
-def _ethernet(buffer: Any, at: int, end: int, said: Any) -> Any:
-    if end - at < 14:
-        return 0, at
-    said[_DST_MAC], said[_SRC_MAC] = at, at + 6
-    at += 12
-    ethertype = _u16(buffer, at)
-    while ethertype == 0x8100 or ethertype == 0x88A8 or ethertype == 0x9100:
+def _ethernet(body: bytes, found: Headers) -> int:
+    found.dst_mac, found.src_mac = body[:6].hex(":"), body[6:12].hex(":")
+    at, ethertype = 12, _u16(body, 12)
+    while ethertype in _VLAN_TAGS:
         at += 4
-        if end - at < 2:
-            return 0, at
-        ethertype = _u16(buffer, at)
-    said[_ETHERTYPE] = ethertype
-    return _version_of(ethertype), at + 2
+        if len(body) < at + 2:
+            return len(body)
+        ethertype = _u16(body, at)
+    found.ethertype = ethertype
+    return at + 2
 
 
-@njit(cache=True)
-def _cooked(
-    buffer: Any, at: int, end: int, size: int, type_at: int, size_at: int, mac_at: int, said: Any
-) -> Any:
-    """Linux's cooked header: it has the sender's address only."""
-    if end - at < size:
-        return 0, at
-    if buffer[at + size_at] == 6:
-        said[_SRC_MAC] = at + mac_at
-    said[_ETHERTYPE] = _u16(buffer, at + type_at)
-    return _version_of(said[_ETHERTYPE]), at + size
-
-
-@njit(cache=True)
-def _bare(buffer: Any, at: int, end: int) -> int:
-    if at >= end:
-        return 0
-    version = buffer[at] >> 4
-    return version if version == 4 or version == 6 else 0
-
-
-@njit(cache=True)
-def _version_of(ethertype: int) -> int:
-    return 4 if ethertype == _TYPE_IPV4 else 6 if ethertype == _TYPE_IPV6 else 0
-
-
-@njit(cache=True)
-def _ipv4(buffer: Any, at: int, end: int, said: Any) -> None:
-    if end - at < 20 or buffer[at] >> 4 != 4:
-        return
-    said[_VERSION], said[_SRC], said[_DST] = 4, at + 12, at + 16
-    said[_PROTOCOL] = buffer[at + 9]
-    size = (buffer[at] & 0x0F) * 4
-    is_first = _u16(buffer, at + 6) & 0x1FFF == 0
+def _ipv4(body: bytes, at: int, found: Headers) -> None:
+    found.src, found.dst = _address(body[at + 12 : at + 16]), _address(body[at + 16 : at + 20])
+    found.protocol = body[at + 9]
+    size = (body[at] & 0x0F) * 4
+    is_first = _u16(body, at + 6) & 0x1FFF == 0
     if is_first and size >= 20:
-        _ports(buffer, at + size, end, said)
+        _ports(body, at + size, found)
 
 
-@njit(cache=True)
-def _ipv6(buffer: Any, at: int, end: int, said: Any) -> None:
-    if end - at < 40 or buffer[at] >> 4 != 6:
-        return
-    said[_VERSION], said[_SRC], said[_DST] = 6, at + 8, at + 24
-    said[_PROTOCOL] = buffer[at + 6]
-    at += 40
-    while _is_extension(said[_PROTOCOL]):
-        if end - at < 8:
+def _ipv6(body: bytes, at: int, found: Headers) -> None:
+    found.src, found.dst = _address(body[at + 8 : at + 24]), _address(body[at + 24 : at + 40])
+    kind, at = body[at + 6], at + 40
+    found.protocol = kind
+    while kind in _EXTENSIONS:
+        if len(body) < at + 8:
             return
-        kind = said[_PROTOCOL]
-        said[_PROTOCOL] = buffer[at]
-        if kind == _FRAGMENT and _u16(buffer, at + 2) >> 3:
+        found.protocol = body[at]
+        if kind == _FRAGMENT and _u16(body, at + 2) >> 3:
             return
-        units: Any = np.int64(buffer[at + 1])
+        units = body[at + 1]
         at += 8 if kind == _FRAGMENT else (units + 2) * 4 if kind == _AUTHENTICATION else (units + 1) * 8
-    _ports(buffer, at, end, said)
+        kind = found.protocol
+    _ports(body, at, found)
 
 
-@njit(cache=True)
-def _is_extension(kind: int) -> bool:
-    return kind in (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION)
+def _ports(body: bytes, at: int, found: Headers) -> None:
+    if found.protocol in _WITH_PORTS and len(body) >= at + 4:
+        found.src_port, found.dst_port = _u16(body, at), _u16(body, at + 2)
+        if found.protocol == _TCP and len(body) >= at + 14:
+            found.tcp_flags = body[at + 13]
 
 
-@njit(cache=True)
-def _ports(buffer: Any, at: int, end: int, said: Any) -> None:
-    protocol = said[_PROTOCOL]
-    if protocol not in (_TCP, _UDP, _DCCP, _SCTP, _UDPLITE) or end - at < 4:
-        return
-    said[_SRC_PORT], said[_DST_PORT] = _u16(buffer, at), _u16(buffer, at + 2)
-    if protocol == _TCP and end - at >= 14:
-        said[_FLAGS] = buffer[at + 13]
+@lru_cache(_KEPT_ADDRESSES)
+def _address(value: bytes) -> str:
+    return str(ipaddress.ip_address(value))
 
 
-@njit(cache=True)
-def _u16(buffer: Any, at: int) -> Any:
-    return np.int64(buffer[at]) << 8 | np.int64(buffer[at + 1])
+def _u16(body: bytes, at: int) -> int:
+    return body[at] << 8 | body[at + 1]
