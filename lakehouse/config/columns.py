@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 ColumnType = Literal["string", "int", "double", "boolean", "decimal"]
 NUMERIC: tuple[ColumnType, ...] = ("int", "double", "decimal")
@@ -41,6 +41,17 @@ def is_message_field(path: str, kind: str) -> bool:
 _SQL_TYPES = {"string": "string", "int": "bigint", "double": "double", "boolean": "boolean"}
 
 
+Thousands = Literal[".", ",", "'", " "]
+
+
+def _several(value: Any) -> Any:
+    """Return one text or number as a list of one, and numbers as they are written."""
+    values = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(each, bool) or not isinstance(each, str | int | float) for each in values):
+        raise ValueError("expected a text or a number, or a list of them")
+    return tuple(map(str, values))
+
+
 class Column(BaseModel):
     """One column: ``"double"`` in short, or a table with type and the path, position or file's name it is read from.
 
@@ -50,6 +61,11 @@ class Column(BaseModel):
     exact: the value is kept as a decimal with that many digits after the point, and so are its sums. ``optional``: a
     file whose header lacks the field is no reason to reject: the value is missing. ``unreadable``: a text that is not
     of the type rejects the record, or counts as missing.
+
+    Of a number as people write it: ``decimal`` is the mark before its fraction and ``thousands`` that between groups of
+    three digits, by default the source's; ``strip`` stands before or behind it, such as a unit; ``hex``: a whole number
+    in digits of 16. ``missing``: values that mean none, compared as numbers where the column is one. ``true`` and
+    ``false``: words of a boolean, in any case.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -61,6 +77,13 @@ class Column(BaseModel):
     decimals: int | None = Field(default=None, ge=0, le=18)
     optional: bool = False
     unreadable: Literal["rejected", "missing"] = "rejected"
+    decimal: Literal[".", ","] | None = None
+    thousands: Thousands | None = None
+    strip: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
+    hex: bool = False
+    missing: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
+    true: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
+    false: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -73,6 +96,15 @@ class Column(BaseModel):
             raise ValueError('type "decimal" needs decimals, such as { type = "decimal", decimals = 2 }')
         if self.type in ("string", "boolean") and self.decimals is not None:
             raise ValueError(f'decimals belong to a number, this column is "{self.type}"')
+        of_numbers = (self.decimal, self.thousands, self.strip or None, self.hex or None)
+        if not self.is_number and any(given is not None for given in of_numbers):
+            raise ValueError(
+                f'decimal, thousands, strip and hex belong to a number, this column is "{self.type}"'
+            )
+        if self.hex and self.type != "int":
+            raise ValueError(f'hex belongs to an int, this column is "{self.type}"')
+        if (self.true or self.false) and self.type != "boolean":
+            raise ValueError(f'true and false are words of a boolean, this column is "{self.type}"')
         if sum(place is not None for place in (self.path, self.position, self.file)) > 1:
             raise ValueError("give one of path, position and file")
         return self

@@ -48,7 +48,7 @@ _LOGIN = ("username", "password_env", "ca", "cert", "key")
 KINDS = {
     "files": Kind(
         ("path",),
-        ("header", "endpoint", "key_order", "full_listing", *_BATCHES),
+        ("header", "comment", "encoding", "endpoint", "key_order", "full_listing", *_BATCHES),
         ("csv", "ndjson", "zeek", "parquet", "pcap", "nfdump"),
     ),
     "kafka": Kind(
@@ -109,6 +109,11 @@ def _formats(stream: Stream) -> Iterator[Problem]:
         yield from _unpivot(stream)
     if source.header != "names" and source.format != "csv":
         yield Problem("source.header", found, 'format "csv"; others name their own fields')
+    for key in ("comment", "ragged"):
+        if getattr(source, key) and source.format != "csv":
+            yield Problem(f"source.{key}", found, 'format "csv"')
+    if source.encoding != "utf-8" and source.format not in ("csv", "ndjson"):
+        yield Problem("source.encoding", found, 'format "csv" or "ndjson"; others say their own')
     for name in _SHAPED if source.shape else ():
         if name not in stream.all_columns:
             found = f"{source.shape!r} without the column {name!r}"
@@ -120,7 +125,7 @@ def _unpivot(stream: Stream) -> Iterator[Problem]:
     source, unpivot = stream.source, stream.source.unpivot
     if unpivot is None:
         return
-    if source.format != "csv" or source.header != "names" or source.kind != "files":
+    if source.format != "csv" or not source.has_names or source.kind != "files":
         found = f"format {source.format!r} with kind {source.kind!r} and header {source.header!r}"
         yield Problem("source.unpivot", found, 'format "csv" in files with header "names"')
     if unpivot.name == unpivot.value:
@@ -138,9 +143,9 @@ def _unpivot(stream: Stream) -> Iterator[Problem]:
 
 def _positions(stream: Stream) -> Iterator[Problem]:
     source = stream.source
-    if source.format == "csv" and source.header != "names":
+    if source.format == "csv" and not source.has_names:
         named = [n for n, c in stream.all_columns.items() if c.position is None and c.file is None]
-        times = [t.column for t in (stream.event_time, stream.arrival_time) if t]
+        times = [name for t in (stream.event_time, stream.arrival_time) if t for name in t.names]
         for name in dict.fromkeys(named + [t for t in times if t not in stream.all_columns]):
             yield Problem(
                 f"columns.{name}",

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from lakehouse.config.columns import Column
+from lakehouse.config.columns import Column, Thousands
 from lakehouse.config.durations import AHEAD_US, EXPECTED, format_duration, parse_duration
 from lakehouse.config.levels import StreamLevels
 from lakehouse.config.times import ArrivalTime, TimeColumn
@@ -96,6 +96,12 @@ def _has_time(table: Mapping[str, Any]) -> bool:
     )
 
 
+def _separator(value: str) -> str:
+    if len(value) != 1 and value != WHITESPACE:
+        raise ValueError(f'expected one character, or "{WHITESPACE}" for runs of blanks and tabs')
+    return value
+
+
 Microseconds = Annotated[int, BeforeValidator(_duration), Field(description=EXPECTED)]
 # A duration that may be none at all.
 Wait = Annotated[int, BeforeValidator(_wait), Field(description=EXPECTED)]
@@ -103,6 +109,9 @@ Kept = Annotated[int | None, BeforeValidator(_kept)]
 Instant = Annotated[int, BeforeValidator(instant_us)]
 Start = Annotated[str | int, BeforeValidator(_start)]
 Texts = tuple[Annotated[str, Field(min_length=1)], ...]
+# A separator of runs of blanks and tabs.
+WHITESPACE = "whitespace"
+Encoding = Literal["utf-8", "latin-1", "cp1252", "utf-16"]
 # What a node holds of a counter beside its measure: readings, and bounds of what was lost in falls.
 COUNTER_PARTS = ("first", "last", "drops_low", "drops_high")
 NULLS_BY_FORMAT = {
@@ -139,6 +148,29 @@ class Unpivot(_Part):
     value: str = Field(default="value", min_length=1)
 
 
+class HeaderLines(_Part):
+    """Place of a file's header: the line of names, and that where data begin, by default the next one.
+
+    Lines count from 1, without blank lines and comments, and where ``skip_until`` is given from the first line in which
+    this regular expression is found.
+    """
+
+    line: int = Field(default=1, ge=1, le=10_000)
+    data: int | None = Field(default=None, ge=2, le=10_001)
+    skip_until: Annotated[str, AfterValidator(_pattern)] | None = None
+
+    @model_validator(mode="after")
+    def _data_are_behind_the_names(self) -> HeaderLines:
+        if self.first_of_data <= self.line:
+            raise ValueError(f"expected data behind line {self.line}, which has the names")
+        return self
+
+    @property
+    def first_of_data(self) -> int:
+        """The line where data begin."""
+        return self.data or self.line + 1
+
+
 class Source(_Part):
     """Source of records: its address, and the way a file or a message is cut into them.
 
@@ -153,9 +185,14 @@ class Source(_Part):
     path: str = Field(default="", min_length=1)
     format: Literal["csv", "ndjson", "zeek", "parquet", "avro", "pcap", "nfdump"]
     shape: Literal["flow"] | None = None
-    separator: str = Field(default=",", min_length=1, max_length=1)
+    separator: Annotated[str, AfterValidator(_separator)] = ","
     quote: str = Field(default='"', min_length=1, max_length=1)
-    header: Literal["names", "skip", "none"] = "names"
+    header: Literal["names", "skip", "none"] | HeaderLines = "names"
+    comment: str | None = Field(default=None, min_length=1)
+    ragged: bool = False
+    encoding: Encoding = "utf-8"
+    decimal: Literal[".", ","] = "."
+    thousands: Thousands | None = None
     null_values: tuple[str, ...] | None = None
     explode: str | None = None
     unpivot: Unpivot | None = None
@@ -195,6 +232,16 @@ class Source(_Part):
     def has_items(self) -> bool:
         """True if one record may be several rows."""
         return self.explode is not None or self.unpivot is not None
+
+    @property
+    def has_names(self) -> bool:
+        """True if files name their fields."""
+        return self.header not in ("skip", "none")
+
+    @property
+    def is_quoted(self) -> bool:
+        """True if a field may stand in quotes."""
+        return self.format in ("csv", "nfdump") and self.separator != WHITESPACE
 
     @property
     def nulls(self) -> tuple[str, ...]:

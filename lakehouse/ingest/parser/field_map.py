@@ -12,8 +12,8 @@ from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.sources.manifest import Layout
 
 EVENT, ARRIVAL, PLUS = "_event", "_arrival", "_plus"
-# Behind the name of a time: of its fallback.
-OTHER = "_or"
+# Behind the name of a time: of its fallback. Before a name: its text as it stood in the record.
+OTHER, SPELT = "_or", "_spelt_"
 
 
 def time_fields(name: str, time: TimeColumn) -> dict[str, str]:

@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.columns import TOPIC_LEVEL
-from lakehouse.config.stream import Stream
+from lakehouse.config.stream import WHITESPACE, Stream
 from lakehouse.ingest.parser.field_map import FieldMap
 from lakehouse.ingest.parser.json_lists import Rows, shaped_rows
 from lakehouse.ingest.parser.json_record import JsonPaths
 from lakehouse.ingest.parser.plain_values import Mask
 from lakehouse.ingest.parser.record_texts import BY_TAB
+from lakehouse.ingest.parser.texts import BLANKS
 from lakehouse.ingest.sources.manifest import Layout
 
 Places = npt.NDArray[np.int64]
@@ -187,11 +188,15 @@ def _of_delimited(
         return joined_rows([], ())
     if source.format in BY_TAB:
         is_open = is_open & ~_begin_with(records, b"{")
-    else:
+    elif source.is_quoted:
         is_open = is_open & _is_well_quoted(records, source.quote, separator)
     text = records.filter(pa.array(is_open)).cast(pa.string())
-    if source.format not in BY_TAB:
+    if source.is_quoted:
         text = pc.replace_substring(text, source.quote, "")
+    if source.separator == WHITESPACE:
+        text, separator = pc.replace_substring_regex(pc.ascii_trim(text, BLANKS), f"[{BLANKS}]+", "\t"), "\t"
+    if source.ragged:
+        text = _of_length(text, separator, len(names))
     parts = pc.split_pattern(text, separator)
     is_whole = pc.equal(pc.list_value_length(parts), len(names))
     cut = (parts if pc.all(is_whole).as_py() else parts.filter(is_whole)).flatten()
@@ -210,6 +215,15 @@ def _of_delimited(
             of_names.take(pa.array(items)) if is_name else cut.take(pa.array(starts + channels[items]))
         )
     return CutRows(np.repeat(places, len(channels)), items, texts)
+
+
+def _of_length(text: pa.Array, separator: str, count: int) -> pa.Array:
+    """Return lines with as many separators as fields ask for, where what lacks or is over is empty."""
+    text = pc.ascii_rtrim(text, separator + BLANKS)
+    lacking = count - 1 - pc.count_substring(text, separator).to_numpy()
+    more = [separator * number for number in np.maximum(np.unique(lacking), 0).tolist()]
+    which = np.unique(lacking, return_inverse=True)[1]
+    return pc.binary_join_element_wise(text, pa.array(more, pa.string()).take(pa.array(which)), "")
 
 
 def _begin_with(records: pa.BinaryArray, mark: bytes) -> Mask:

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from lakehouse.config.columns import TOPIC_LEVEL
-from lakehouse.config.stream import Source, Stream
+from lakehouse.config.stream import WHITESPACE, Source, Stream
 from lakehouse.ingest.parser.avro import Schemas, read_avro
 from lakehouse.ingest.parser.field_map import FieldMap
 from lakehouse.ingest.parser.json_record import JsonPaths, Texts, json_object, text_of
@@ -84,7 +84,9 @@ class RecordTexts:
         source, number = self._source, line["layout"]
         layout = self.layouts[number] if number is not None and number >= 0 else None
         places = self._places(layout)
-        cut = text.split("\t") if source.format in BY_TAB else _cut(text, source.separator, source.quote)
+        cut = _cut_of(text, source)
+        if source.ragged and cut is not None:
+            cut = _of_length(cut, len(layout or ()))
         if cut is None or len(cut) != len(layout or ()):
             count = MISQUOTED if cut is None else str(len(cut))
             raise Rejected(expected_fields(layout, source, line["source_file"], count))
@@ -135,6 +137,19 @@ def _beside(message: Mapping[str, Any], path: str) -> str | None:
         return text_of(message.get(path.removeprefix("$")))
     levels, position = (text_of(message["topic"]) or "").split("/"), int(path.removeprefix(TOPIC_LEVEL))
     return levels[position] if position < len(levels) else None
+
+
+def _cut_of(text: str, source: Source) -> list[str] | None:
+    if source.separator == WHITESPACE:
+        return text.strip(BLANKS).replace("\t", " ").split() if text.strip(BLANKS) else [""]
+    return text.split("\t") if source.format in BY_TAB else _cut(text, source.separator, source.quote)
+
+
+def _of_length(cut: list[str], count: int) -> list[str]:
+    """Return so many fields of a line, where what lacks or is over is empty."""
+    while len(cut) > count and not cut[-1].strip(BLANKS):
+        cut = cut[:-1]
+    return cut + [""] * (count - len(cut))
 
 
 def _cut(text: str, separator: str, quote: str) -> list[str] | None:

@@ -10,9 +10,8 @@ from functools import cached_property
 
 from lakehouse.config.columns import Column, sql_type
 from lakehouse.config.stream import Stream
-from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, PLUS
+from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, PLUS, SPELT
 from lakehouse.ingest.parser.json_record import Texts
-from lakehouse.ingest.parser.spelt_times import SPELT
 from lakehouse.ingest.parser.texts import (
     Value,
     clock_change,
@@ -46,7 +45,7 @@ class RowValues:
         event = self._event(texts, listed_us)
         values: dict[str, Value] = {"event_us": event, "arrival_us": self._arrival(texts, event)}
         for name, column in self._columns.items():
-            values[name] = _value(name, texts[name], column)
+            values[name] = _value(name, texts, column)
         return values
 
     @cached_property
@@ -77,7 +76,7 @@ class RowValues:
         values: dict[str, Value] = {"event_us": event}
         for name in self.stream.measures:
             with suppress(Rejected):
-                values[name] = _value(name, texts[name], self._columns[name])
+                values[name] = _value(name, texts, self._columns[name])
         return values
 
     def _arrival(self, texts: Texts, event: int) -> int | None:
@@ -108,11 +107,12 @@ def _wrong(reason: str, name: str, text: str, expected: str) -> Rejected:
     return Rejected(f"{reason}: {name} is '{text[:100]}', expected {expected}")
 
 
-def _value(name: str, text: str | None, column: Column) -> Value:
+def _value(name: str, texts: Texts, column: Column) -> Value:
+    text = texts[name]
     value = None if text is None else value_of(text, column)
     is_judged = column.type != "string" and column.unreadable == "rejected"
     if value is None and text is not None and is_judged:
         is_exact = column.type == "int" or sql_type(column).startswith("decimal")
         if not (is_exact and is_special(text)):
-            raise _wrong("bad_value", name, text, column.type)
+            raise _wrong("bad_value", name, texts.get(SPELT + name) or text, column.type)
     return None if isinstance(value, float) and not math.isfinite(value) else value

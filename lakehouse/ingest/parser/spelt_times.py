@@ -15,11 +15,9 @@ import pyarrow.compute as pc
 
 from lakehouse.config.stream import Stream
 from lakehouse.config.times import TimeColumn
-from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, OTHER, time_fields
+from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, OTHER, SPELT, time_fields
 from lakehouse.ingest.parser.texts import time_of
 
-# Before the name of a time: its text as it stood.
-SPELT = "_spelt"
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

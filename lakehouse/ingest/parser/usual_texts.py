@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.field_map import FieldMap
+from lakehouse.ingest.parser.spelt_values import spelt_values
 from lakehouse.ingest.parser.texts import BLANKS
 from lakehouse.ingest.sources.nfdump import as_seconds
 from lakehouse.ingest.sources.protocols import IP_PROTOCOLS, WITH_PORTS
@@ -26,6 +27,7 @@ def usual_texts(texts: Mapping[str, pa.Array], stream: Stream, fields: FieldMap)
     nulls = (*source.nulls, *(_UNSET if source.format == "zeek" else ()))
     nulls = (*nulls, "") if source.format in _WITHOUT_EMPTY else nulls
     result = {name: _known(pc.ascii_trim(text, BLANKS), nulls) for name, text in texts.items()}
+    result |= spelt_values(result, stream)
     if source.format == "nfdump":
         result |= {name: as_seconds(text) for name, text in result.items() if fields.path(name) == "duration"}
     return _as_flow(result) if source.shape == "flow" else result

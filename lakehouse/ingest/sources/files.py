@@ -21,8 +21,9 @@ import pyarrow.parquet
 
 from lakehouse.config.landing import landing_folder, located
 from lakehouse.config.store_address import is_remote
-from lakehouse.config.stream import Source
+from lakehouse.config.stream import WHITESPACE, Source
 from lakehouse.ingest.sources import object_store
+from lakehouse.ingest.sources.heads import as_utf8, header_of
 from lakehouse.ingest.sources.landed_content import (
     Changed,
     SourceChanged,
@@ -45,6 +46,8 @@ _SAMPLE_LINES = 100
 _SAMPLE_BYTES = 1024 * 1024
 # Spark prepares for each of them.
 _MOST_FIELDS = 5_000
+# Lines among which the one that names the fields is looked for.
+_MOST_HEAD_LINES = 20_000
 _ZEEK_MARKS = {"#separator": "\\x09", "#unset_field": "-", "#empty_field": "(empty)"}
 # How bytes of a header that are not UTF-8 are written.
 _ESCAPED = re.compile(r"\\x[0-9a-f]{2}")
@@ -187,15 +190,19 @@ def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]
         from lakehouse.ingest.sources.packets import packet_fields
 
         return packet_fields(path, landing_of(source)), {}
-    line = next(_head(path, source), "")
-    fields = next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
+    line = header_of(islice(_head(path, source), _MOST_HEAD_LINES), source)
+    fields = line.split() if source.separator == WHITESPACE else _cut(line, source)
     _require_few(fields)
     if source.format == "nfdump":
         return _named(field_names(fields))
-    if source.header == "names":
+    if source.has_names:
         return _named([name.strip() for name in fields])
     places = tuple(str(position) for position in range(len(fields)))
     return places, {f"field {place}": "text" for place in places}
+
+
+def _cut(line: str, source: Source) -> list[str]:
+    return next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
 
 
 def _named(given: Sequence[str]) -> tuple[tuple[str, ...], Columns]:
@@ -277,7 +284,20 @@ def _head(path: str, source: Source) -> Iterator[str]:
     with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
         file = gzip.GzipFile(fileobj=content) if path.endswith(".gz") else content
         lines = iter(partial(file.readline, _SAMPLE_BYTES), b"")
+        if source.encoding != "utf-8":
+            yield from _decoded_head(iter(partial(file.read, _SAMPLE_BYTES), b""), source)
+            return
         for number, line in enumerate(lines):
             # What is no UTF-8 is escaped, so that two names that differ stay two.
             text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
             yield text.removeprefix("\ufeff") if number == 0 else text
+
+
+def _decoded_head(blocks: Iterator[bytes], source: Source) -> Iterator[str]:
+    """Yield the lines of a file in another encoding, each up to some length."""
+    rest = ""
+    for block, _ in as_utf8(((block, None) for block in blocks), source.encoding):
+        *lines, rest = (rest + block.decode()).split("\n")
+        yield from (line[:_SAMPLE_BYTES].rstrip("\r") for line in lines)
+        rest = rest[:_SAMPLE_BYTES]
+    yield rest

@@ -6,7 +6,7 @@ bytes: Python works per block, never per line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.landing import located
-from lakehouse.config.stream import Source
+from lakehouse.config.stream import Encoding, HeaderLines, Source
 from lakehouse.ingest.parser.parquet_rows import parsed_parquet
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.parser.shown_offsets import ShownOffsets, shown_offsets
+from lakehouse.ingest.sources.heads import as_utf8, without_head
 from lakehouse.ingest.sources.landed_content import ANYWHERE, Landing, blocks, fault_of, landing_of
 from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.ingest.sources.nfdump import without_remarks
@@ -106,12 +107,14 @@ def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
         return without_remarks(numbered_lines(path, True, longest, landing))
     if source.format == "zeek":
         return without_headers(numbered_lines(path, False, longest, landing))
+    if source.format == "csv" and (source.comment or isinstance(source.header, HeaderLines)):
+        return without_head(numbered_lines(path, False, longest, landing, source.encoding), source)
     has_header = source.format == "csv" and source.header != "none"
-    return numbered_lines(path, has_header, longest, landing)
+    return numbered_lines(path, has_header, longest, landing, source.encoding)
 
 
 def numbered_lines(
-    path: str, skip_header: bool, longest: int, landing: Landing = ANYWHERE
+    path: str, skip_header: bool, longest: int, landing: Landing = ANYWHERE, encoding: Encoding = "utf-8"
 ) -> Iterator[pa.RecordBatch]:
     """Yield (source_line int64 from 1, record binary, fault string) of a plain or gzip file, without line ends.
 
@@ -122,17 +125,19 @@ def numbered_lines(
     Memory: some blocks and the longest line, however far a file inflates.
     """
     number = 0
-    for block, fault in _whole_line_blocks(path, longest, landing):
+    for block, fault in _whole_line_blocks(as_utf8(blocks(path, landing), encoding), longest):
         for batch, count in _batches(block, number, fault, longest):
             yield _without(batch, skip_header)
             number += count
 
 
-def _whole_line_blocks(path: str, longest: int, landing: Landing) -> Iterator[tuple[bytes, str | None]]:
+def _whole_line_blocks(
+    content_of: Iterable[tuple[bytes, str | None]], longest: int
+) -> Iterator[tuple[bytes, str | None]]:
     """Cut the file into blocks that end with a line; the last line may lack its end, and a long one most of itself."""
     # ``seen``: how long the line is by now that ``rest`` begins, where it is too long already.
     rest, seen, first = b"", 0, True
-    for block, fault in blocks(path, landing):
+    for block, fault in content_of:
         content = block.removeprefix(_BOM) if first else block
         first = False
         if seen:
