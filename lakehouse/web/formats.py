@@ -91,8 +91,10 @@ def _csv(found: Rows) -> bytes:
     line, lines = io.StringIO(), list[str]()
     # The writer quotes what has a sign of the end of a line.
     writer = csv.writer(line, lineterminator=_SEPARATORS)
-    for row in (found.columns, *found.rows):
-        writer.writerow([_cell(value) for value in row])
+    # Decimals are text here, and no formula.
+    numbers = [kind.startswith("DECIMAL") and not kind.endswith("]") for kind in found.types]
+    for row in ([_cell(name) for name in found.columns], *found.rows):
+        writer.writerow([v if is_number else _cell(v) for v, is_number in zip(row, numbers, strict=True)])
         lines.append(line.getvalue().removesuffix(_SEPARATORS) + "\n")
         line.seek(0)
         line.truncate()

@@ -4,6 +4,10 @@
 -- Parameters: stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_count('telemetry', '*', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
 
+-- [units]
+CASE WHEN rows_low = rows_high THEN CAST(rows_low AS HUGEINT) END
+-- [digits]
+0
 -- [value]
 ifnull(rows_spread, 0)
 -- [low]

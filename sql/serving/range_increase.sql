@@ -58,7 +58,7 @@ met AS (
     SELECT
         *, known + inner_low + falls AS at_least, known + inner_high + falls + open_high AS at_most,
         -- Whole numbers of digits add up exactly as doubles while none comes to 2^50.
-        CASE WHEN is_exact AND all_drops + open_high + 2 * highest < {whole_terms} THEN 0
+        CASE WHEN is_exact AND all_drops + open_high + 2 * highest < {read_back} THEN 0
             WHEN all_drops = 0 AND is_whole AND NOT is_exact THEN 0
             ELSE {eps} * (8 + CASE WHEN all_drops = 0 THEN 0 ELSE n END)
                 * (all_drops + 2 * highest) END AS rounding
@@ -72,7 +72,7 @@ met AS (
         sum(at_least) AS at_least, sum(at_most) AS at_most,
         sum(at_least + open_value) AS spread, max(highest) AS highest,
         bool_and(at_least = at_most) AS is_point, NULL AS least_cut,
-        sum(rounding) + CASE WHEN count(*) = 1 OR bool_and(is_exact) AND sum(at_most) < {whole_terms} THEN 0
+        sum(rounding) + CASE WHEN count(*) = 1 OR bool_and(is_exact) AND sum(at_most) < {read_back} THEN 0
             ELSE {eps} * (8 + count(*)) * sum(at_most) END AS rounding
     FROM (FROM bounded ORDER BY series_rank) GROUP BY bucket, key_json
 )
@@ -80,6 +80,8 @@ met AS (
 query_table(reads)
 -- [by_meter]
 true
+-- [units]
+CASE WHEN is_exact AND is_point AND rounding = 0 THEN CAST(at_least AS HUGEINT) END
 -- [value]
 needs_counter(is_counter, spread / divisor)
 -- [low]

@@ -9,12 +9,14 @@ max(highest) FILTER (at_most > 0) AS extreme,
 max(CASE WHEN at_least = n THEN highest ELSE lowest END) FILTER (at_least > 0) AS certain,
 max(highest) FILTER (at_most > 0 AND share >= 0.5) AS likely,
 min(lowest) FILTER (at_most > 0) AS opposite
+-- [units]
+CASE WHEN is_exact AND extreme = certain AND abs(extreme) < {whole_doubles} THEN CAST(extreme AS HUGEINT) END
 -- [value]
 needs_values(has_values, coalesce(greatest(likely, certain), extreme) / divisor)
 -- [low]
-certain / divisor
+least_of(certain, is_exact, divisor)
 -- [high]
-CASE WHEN NOT is_forgotten THEN extreme / divisor END
+CASE WHEN NOT is_forgotten THEN -least_of(-extreme, is_exact, divisor) END
 -- [exact]
 extreme IS NOT DISTINCT FROM certain
 -- [beside]

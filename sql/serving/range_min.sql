@@ -9,12 +9,14 @@ min(lowest) FILTER (at_most > 0) AS extreme,
 min(CASE WHEN at_least = n THEN lowest ELSE highest END) FILTER (at_least > 0) AS certain,
 min(lowest) FILTER (at_most > 0 AND share >= 0.5) AS likely,
 max(highest) FILTER (at_most > 0) AS opposite
+-- [units]
+CASE WHEN is_exact AND extreme = certain AND abs(extreme) < {whole_doubles} THEN CAST(extreme AS HUGEINT) END
 -- [value]
 needs_values(has_values, coalesce(least(likely, certain), extreme) / divisor)
 -- [low]
-CASE WHEN NOT is_forgotten THEN extreme / divisor END
+CASE WHEN NOT is_forgotten THEN least_of(extreme, is_exact, divisor) END
 -- [high]
-certain / divisor
+-least_of(-certain, is_exact, divisor)
 -- [exact]
 extreme IS NOT DISTINCT FROM certain
 -- [beside]

@@ -45,8 +45,8 @@ CREATE MACRO leading_keys(key_names, wanted) AS key_names[1:ifnull(
     len(key_names)
 )];
 
--- Of ranges of rows in doubt: all that can be taken away, or added, see range_template. Null without any.
-CREATE MACRO doubt_of(met) AS CASE WHEN len(met) > 0 THEN {
+-- Of ranges of rows in doubt that a range touches: all that can be taken away, or added, see range_template. Null without any.
+CREATE MACRO sum_of_doubt(met) AS CASE WHEN len(met) > 0 THEN {
     n: CAST(list_sum(list_transform(met, lambda one: one.n)) AS BIGINT),
     below: list_sum(list_transform(met, lambda one: one.below)),
     above: list_sum(list_transform(met, lambda one: one.above)),
@@ -54,10 +54,22 @@ CREATE MACRO doubt_of(met) AS CASE WHEN len(met) > 0 THEN {
     greatest: list_max(list_transform(met, lambda one: one.greatest))
 } END;
 
+CREATE MACRO doubt_of(ranges, a_us, b_us) AS
+    sum_of_doubt(list_filter(ranges, lambda met: met.from_us < b_us AND met.to_us >= a_us));
+
 -- A lower side without some amount, rounded outward unless both are whole.
 CREATE MACRO side_less(side, amount) AS
     CASE WHEN side = floor(side) AND amount = floor(amount) AND abs(side) + amount < {whole_doubles} THEN side - amount
     ELSE side - amount - {sum_rounding} * (abs(side) + amount) END;
+
+-- Whole numbers of the last digit below this are doubles, and these by 10^digits read as they are.
+CREATE MACRO whole_below(digits) AS CASE WHEN digits = 0 THEN {whole_doubles} ELSE {read_back} END;
+
+-- An end of whole numbers of the last digit, moved down where doubles do not hold it.
+CREATE MACRO least_of(units, is_exact, divisor) AS units / divisor - CASE
+    WHEN is_exact AND abs(units) >= whole_below(digits_of(divisor)) THEN {quotient_rounding} * abs(units / divisor)
+    ELSE 0
+END;
 
 -- by_meter asks the grouping of all keys, whatever is asked by.
 CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter := false) AS TABLE
@@ -83,9 +95,7 @@ CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter
         chosen.refined_by AS refined_by,
         CASE WHEN ranges * chosen.refined_series <= {most_reads} THEN chosen.refined_rows END AS refined_rows,
         greatest(a_us, earliest_us) < least(b_us, kept_us) AS is_forgotten,
-        b_us <= final_before_us AS is_final,
-        doubt_of(list_filter(unchecked, lambda met: met.from_us < b_us AND met.to_us >= a_us)) AS doubt,
-        doubt_of(list_filter(ambiguous, lambda met: met.from_us < b_us AND met.to_us >= a_us)) AS absent
+        b_us <= final_before_us AS is_final, asked_stream, asked_measure
     FROM (
         SELECT
             given.*, ladder.*, version, catalog,

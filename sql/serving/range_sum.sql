@@ -4,17 +4,16 @@
 --             sum: all three are null where no value can be inside, and the sides hold if there is any.
 --
 -- Each node's sum is its values' nearest double, and few are added here: what rounding can do does not grow with their
--- number, see rounding.py. Whole numbers below 2^53 are exact, so exact measures need it only above.
+-- number, see rounding.py. Of exact measures whole nodes add up exactly; parts of cut nodes do where doubles hold them.
 -- Parameters: stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
 
 -- [nodes]
 parts_inside
 -- [folds]
-CASE WHEN any_value(is_exact) THEN CAST(
-    ifnull(sum(CASE WHEN at_least = n THEN exact_total END), 0)
-    + ifnull(sum(CASE WHEN at_least = n THEN wide_total END), 0)
-AS DOUBLE) ELSE ifnull(fsum(CASE WHEN at_least = n THEN total END), 0) END AS certain,
+ifnull(sum(CASE WHEN at_least = n THEN exact_total END), 0)
+    + ifnull(sum(CASE WHEN at_least = n THEN wide_total END), 0) AS whole,
+ifnull(fsum(CASE WHEN at_least = n THEN total END), 0) AS added,
 -- A FILTER would copy all columns for each aggregate.
 bool_or(is_open) AS is_open,
 fsum(CASE WHEN is_open THEN part_low ELSE 0 END) AS open_low,
@@ -26,10 +25,14 @@ sum(CASE WHEN at_most > 0 THEN magnitude ELSE 0 END) AS magnitude
 ended AS (
     SELECT
         *,
-        CASE WHEN is_exact AND (NOT is_open OR magnitude < {whole_doubles}) THEN 0
-            ELSE {sum_rounding} * magnitude END AS rounding
+        CASE WHEN is_exact THEN CAST(whole AS DOUBLE) ELSE added END AS certain,
+        is_exact AND magnitude < whole_below(digits_of(divisor)) AS is_whole,
+        CASE WHEN is_whole THEN 0 ELSE {sum_rounding} * magnitude END AS rounding
     FROM joined
 )
+-- [units]
+CASE WHEN is_exact AND rows_high > 0 AND (NOT is_open OR is_whole AND open_low = open_high)
+    THEN whole + CAST(open_low AS HUGEINT) END
 -- [value]
 needs_no_counter(is_counter, needs_values(has_values, CASE WHEN rows_high > 0 THEN (certain + open_sum) / divisor END))
 -- [low]

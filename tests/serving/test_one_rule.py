@@ -1,13 +1,13 @@
-"""One rule, four engines against one table of cases.
+"""One rule, three engines against one table of cases.
 
-Nodes are folded in Arrow. A range is answered by the macros, by the fold of one series' nodes, and by the pure tree.
+Nodes are folded in Arrow. A range is answered by the macros and by the pure tree.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -23,7 +23,6 @@ from lakehouse.algorithms.rollup.levels import Level, horizons
 from lakehouse.algorithms.rollup.rounding import EPS, NAMED, SUM_ROUNDING
 from lakehouse.config.stream import Stream
 from lakehouse.rollup.nodes import folder_of
-from lakehouse.serving.ask import point
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Answer, Question
 from lakehouse.serving.file.macros import macros
@@ -35,7 +34,6 @@ from lakehouse.storage.layout import Home
 from tests.oracles.rollup.cases import CASES, LEVELS, LIMITED, NEWEST, Case
 from tests.oracles.rollup.dsmga_tree import DsmgaTree
 from tests.readings import declared
-from tests.serving.whole import whole
 
 SECOND = 1_000_000
 NAMES: dict[tuple[Level, ...], str] = {LEVELS: "all", LIMITED: "limited"}
@@ -101,34 +99,16 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedRea
         yield reader
 
 
-Way = Callable[[PublishedReader, Question], list[Answer]]
-
-
-def folded_here(reader: PublishedReader, question: Question) -> list[Answer]:
-    assert point.asked(reader.connection, question)
-    return answer(reader.connection, question)
-
-
-def by_macro(reader: PublishedReader, question: Question) -> list[Answer]:
-    return whole(reader.connection, question)
-
-
-each_way = pytest.mark.parametrize("way", [folded_here, by_macro])
-
-
-def asked(reader: PublishedReader, case: Case, measure: str, way: Way = folded_here) -> Answer:
+def asked(reader: PublishedReader, case: Case, measure: str) -> Answer:
     times = (case.start * SECOND, case.end * SECOND)
     question = Question(NAMES[case.levels], measure, case.aggregate, *times, {"device": case.name}, ())
-    (found,) = way(reader, question)
+    (found,) = answer(reader.connection, question)
     return found
 
 
 @each_case
-@each_way
-def test_answers_from_nodes_folded_in_arrow_give_the_case(
-    published: PublishedReader, case: Case, way: Way
-) -> None:
-    found = asked(published, case, "count", way)
+def test_answers_from_nodes_folded_in_arrow_give_the_case(published: PublishedReader, case: Case) -> None:
+    found = asked(published, case, "count")
 
     assert (found.value, found.low, found.high, found.exact) == (case.value, case.low, case.high, case.exact)
     assert (found.rows, found.rows_low, found.rows_high) == (
@@ -156,11 +136,10 @@ def test_the_tree_gives_the_case(case: Case) -> None:
 
 
 @each_case
-@each_way
 def test_doubles_give_the_case_with_sides_moved_out_by_their_rounding(
-    published: PublishedReader, case: Case, way: Way
+    published: PublishedReader, case: Case
 ) -> None:
-    found, exact = asked(published, case, "temp", way), asked(published, case, "count", way)
+    found, exact = asked(published, case, "temp"), asked(published, case, "count")
 
     assert (found.value, found.exact, found.rows) == (exact.value, exact.exact, exact.rows)
     assert is_moved(found.low, case.low, -1, case) and is_moved(found.high, case.high, 1, case)
@@ -174,13 +153,10 @@ def is_moved(found: float | None, side: float | None, sign: int, case: Case) -> 
     return 0 <= sign * (found - side) <= most
 
 
-@each_way
-def test_whole_numbers_that_do_not_divide_have_sides_around_the_quotient(
-    published: PublishedReader, way: Way
-) -> None:
+def test_whole_numbers_that_do_not_divide_have_sides_around_the_quotient(published: PublishedReader) -> None:
     case = Case("finer nodes where they are kept", (), "avg", 80, 90, None, None, None, True, 3, 3, 3)
 
-    found = asked(published, case, "count", way)
+    found = asked(published, case, "count")
 
     assert found.exact and found.low is not None and found.high is not None
     assert Fraction(found.low) < Fraction(4, 3) < Fraction(found.high)

@@ -234,9 +234,11 @@ def test_a_client_that_leaves_ends_its_work_and_more_than_can_wait_are_refused(l
 
 
 def test_a_formula_in_a_text_is_no_formula_in_csv(client: TestClient) -> None:
-    found = client.get("/latest/sql.csv", params={"q": "SELECT '=1+1' AS \"@a\", -1 AS b, '-1' AS c"})
+    found = client.get(
+        "/latest/sql.csv", params={"q": "SELECT '=1+1' AS \"@a\", -1 AS b, '-1' AS c, -0.5 AS d"}
+    )
 
-    assert found.text == "'@a,b,c\n'=1+1,-1,'-1\n"
+    assert found.text == "'@a,b,c,d\n'=1+1,-1,'-1,-0.5\n"
 
 
 HOSTILE = ("a\r=1+1", "\n=1+1", " =1+1", "x;=1+1", "\uff1d1+1", 'say "=1"', "a\tb", "a,b", "plain", "")

@@ -24,20 +24,17 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 EPS = 2.0**-52
 # Times the magnitude n * max(|m|, |M|), summed over the nodes read.
 SUM_ROUNDING = 8 * EPS
-# A quotient of two numbers that are exact is off by half of EPS; both sides are moved by twice EPS.
+# An end of digits that a double does not hold is off by 3 u: as stored, by its divisor and by its division.
 QUOTIENT_ROUNDING = 2 * EPS
 # Whole numbers below are exact as doubles, and so are their sums and differences while those stay below.
 WHOLE_DOUBLES = 2**53
-# Below this, sums of a few terms that are each below stay exact.
-WHOLE_TERMS = 2**50
-# A quotient that is a multiple of 2^-20 has no more digits than a double, where dividend and divisor are whole.
-SHORT_QUOTIENT = 2**20
+# Decimals of 15 digits are read back from their nearest double. Sums of a few whole numbers below stay below 2^53.
+READ_BACK = 10**15
 NAMED: dict[str, str] = {
     "eps": repr(EPS),
     "sum_rounding": repr(SUM_ROUNDING),
     "quotient_rounding": repr(QUOTIENT_ROUNDING),
     "whole_doubles": str(WHOLE_DOUBLES),
-    "whole_terms": str(WHOLE_TERMS),
-    "short_quotient": str(SHORT_QUOTIENT),
+    "read_back": str(READ_BACK),
     "kept_forever_us": str(KEPT_FOREVER_US),
 }

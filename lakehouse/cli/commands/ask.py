@@ -121,7 +121,9 @@ def _print(question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[
         is_exact = answer.exact if answer.rows or answer.value is not None else None
         counts = (is_exact, answer.rows, answer.nodes_read, finest, answer.as_of_version)
         grouping = ", ".join(answer.grouping) or "all"
-        rows.append((*(answer.key[name] for name in by), answer.value, interval, *counts, grouping))
+        # What a double does not hold is shown with all of its digits.
+        value = answer.value if answer.low == answer.high else answer.exact_value or answer.value
+        rows.append((*(answer.key[name] for name in by), value, interval, *counts, grouping))
     title = f"{question['agg']}({question['measure']}) of {question['stream']}"
     print_table(headers, rows, title=title)
 

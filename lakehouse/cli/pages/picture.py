@@ -130,7 +130,9 @@ def _drawn(bucket: TickBucket) -> Bucket:
 
     value, low, high = map(_drawable, (bucket.value, bucket.low, bucket.high))
     is_one = low is not None and low == high
-    return Bucket(bucket.from_us, bucket.to_us, value, low, high, is_one, bucket.ticks, bucket.final, None)
+    return Bucket(
+        bucket.from_us, bucket.to_us, value, low, high, is_one, None, bucket.ticks, bucket.final, None
+    )
 
 
 def _drawable(number: float | None) -> float | None:

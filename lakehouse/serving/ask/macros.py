@@ -1,9 +1,8 @@
 """Answers by the macros of the published file, so that Python, SQL and the command line agree.
 
-A question about one series takes a short cut (point.py), one with more keys than fit in memory is answered in parts
-(parts.py), and all others in one statement, which a connection plans once. If an answer says that its cut nodes
-should be refined, the question is asked again with the nodes of a finer grouping (refinement.py). Cost: DuckDB's
-planning; a few nodes per level and series.
+A question by more keys than fit in memory is answered in parts (parts.py), and all others in one statement, which a
+connection plans once. If an answer says that its cut nodes should be refined, the question is asked again with the
+nodes of a finer grouping (refinement.py). Cost: DuckDB's planning; a few nodes per level and series.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.serving.ask import parts, point
-from lakehouse.serving.ask.ladder import is_refined
-from lakehouse.serving.ask.plans import plan
+from lakehouse.serving.ask import one_series, parts
+from lakehouse.serving.ask.ladder import is_refined, ladder_of
+from lakehouse.serving.ask.plans import planned
 from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order
 from lakehouse.serving.literals import text, texts
 
@@ -21,30 +20,17 @@ if TYPE_CHECKING:
     import duckdb
 
 COLUMNS = (
-    "value, low, high, exact, rows, nodes_read, finest_granularity_us, as_of_version, key, grouping, final, "
-    "rows_low, rows_high, unchecked, ambiguous"
+    "value, low, high, exact, exact_value, rows, nodes_read, finest_granularity_us, as_of_version, key, grouping, "
+    "final, rows_low, rows_high, unchecked, ambiguous"
 )
 
 
 def answer(connection: duckdb.DuckDBPyConnection, question: Question) -> list[Answer]:
     """Ask the macro of the aggregate; the question must have been checked.
 
-    A connection plans each aggregate once: further questions cost less, one about a single series least.
+    A connection plans each aggregate once: further questions cost less.
     """
-    aggregate = question.aggregate
-    # An increase adds up meters, whatever the question's keys are.
-    if aggregate != INCREASE and (short := point.asked(connection, question)) is not None:
-        read = short.read()
-        plan(connection, read.name, read.statement)
-        rows = _rows(connection, f"EXECUTE {read.name}({read.given})", question)
-        if (found := short.answer(rows)) is not None:
-            one, least_cut = found
-            return (
-                _answers(_whole(connection, question, refined=True))
-                if is_refined(connection, question, [least_cut])
-                else [one]
-            )
-    elif ranges := parts.ranges(connection, question):
+    if ranges := parts.ranges(connection, question):
         return _in_parts(connection, question, ranges)
     rows = _whole(connection, question, refined=False)
     if is_refined(connection, question, (row[-1] for row in rows)):
@@ -57,8 +43,7 @@ def _in_parts(
 ) -> list[Answer]:
     aggregate, limit = question.aggregate, question.limit
     given = parameters(question, [question.start_us, question.end_us])
-    name = f"part_{aggregate}_{limit or 'all'}"
-    plan(connection, name, parts.prepared(name, aggregate, COLUMNS, limit))
+    name = planned(connection, parts.statement(aggregate, COLUMNS, limit))
     found: list[Answer] = []
     for first, last in ranges:
         asked = f"EXECUTE {name}({given}, {first}::BIGINT, {last}::BIGINT)"
@@ -69,26 +54,35 @@ def _in_parts(
 
 
 def _whole(connection: duckdb.DuckDBPyConnection, question: Question, refined: bool) -> list[tuple[Any, ...]]:
-    aggregate, limit = question.aggregate, question.limit
-    name = f"{'refined' if refined else 'asked'}_{aggregate}_{limit or 'all'}"
-    tail = f"ORDER BY map_values(key) NULLS LAST LIMIT {limit}" if limit else ""
-    plan(connection, name, f"PREPARE {name} AS {asking(aggregate, COLUMNS, refined)} {tail}")
-    given = parameters(question, [question.start_us, question.end_us])
-    return _rows(connection, f"EXECUTE {name}({given})", question)
+    one = None if refined else one_series.prepared(connection, question, COLUMNS)
+    tail = f"ORDER BY map_values(key) NULLS LAST LIMIT {question.limit}" if question.limit else ""
+    edges = [question.start_us, question.end_us]
+    return _rows(connection, one or prepared(connection, question, edges, COLUMNS, refined, tail), question)
 
 
-def asking(aggregate: str, columns: str, refined: bool) -> str:
-    """Return SQL that asks the same as the macro of the aggregate, without its refinement if not ``refined``.
+def prepared(
+    connection: duckdb.DuckDBPyConnection,
+    question: Question,
+    edges: Sequence[int],
+    columns: str,
+    refined: bool,
+    tail: str,
+) -> str:
+    """Return the call of a statement, planned if need be, that asks the same as the macro of the aggregate.
 
-    The last column is the number of rows of the least cut node of an answer. Its parameters are ``parameters``.
+    Without the macro's refinement if not ``refined``, and without its steps for rows in doubt where there are none.
+    The last column is the number of rows of the least cut node of an answer.
     """
-    return f"""
+    aggregate, ladder = question.aggregate, ladder_of(connection, question)
+    in_doubt = ladder is None or ladder.in_doubt(question.start_us, question.end_us)
+    statement = f"""
         WITH asked AS MATERIALIZED (FROM bucket_asked(
             $1::VARCHAR, $2::VARCHAR, $3::BIGINT[], MAP($4::VARCHAR[], $5::VARCHAR[]), $6::VARCHAR[],
             by_meter := {aggregate == INCREASE}
         )), reads AS (FROM reads_of('asked')), inside AS (FROM {inside(aggregate, refined)})
-        SELECT {columns}, least_cut FROM {aggregate}_of('asked', 'inside')
+        SELECT {columns}, least_cut FROM {aggregate}_{"of" if in_doubt else "folded"}('asked', 'inside') {tail}
     """
+    return f"EXECUTE {planned(connection, statement)}({parameters(question, edges)})"
 
 
 def inside(aggregate: str, refined: bool) -> str:
@@ -101,7 +95,7 @@ def inside(aggregate: str, refined: bool) -> str:
 
 
 def parameters(question: Question, edges: Sequence[int]) -> str:
-    """Return the parameters of the statement of ``asking``."""
+    """Return the parameters of the statement of ``prepared``."""
     keys, values = texts(question.where), texts(question.where.values())
     return (
         f"{text(question.stream)}, {text(question.measure)}, "

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 SERIES = 10_000
 
 
-def prepared(plan: str, aggregate: str, columns: str, limit: int | None) -> str:
-    """Return the statement that plans an aggregate by key over the series between two numbers."""
+def statement(aggregate: str, columns: str, limit: int | None) -> str:
+    """Return the statement of an aggregate by key over the series between two numbers."""
     return f"""
-        PREPARE {plan} AS
         WITH asked AS MATERIALIZED (FROM bucket_asked(
             $1::VARCHAR, $2::VARCHAR, $3::BIGINT[], MAP($4::VARCHAR[], $5::VARCHAR[]), $6::VARCHAR[]
         )), reads AS (FROM reads_of('asked', first_rank := $7::BIGINT, last_rank := $8::BIGINT)),

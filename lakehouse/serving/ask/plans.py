@@ -8,16 +8,18 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     import duckdb
 
-_PLANNED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
+_PLANNED: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[str, str]] = WeakKeyDictionary()
 
 
-def plan(connection: duckdb.DuckDBPyConnection, name: str, statement: str) -> None:
-    """Have a connection plan a statement, once; ``name``: the name of the prepared statement.
+def planned(connection: duckdb.DuckDBPyConnection, statement: str) -> str:
+    """Return the name of a prepared statement, which a connection plans once.
 
     DuckDB plans a statement anew for each question if a filter compares with one of its parameters. Values that come as
     rows of a list, which are joined, leave the plan as it is.
     """
-    planned = _PLANNED.setdefault(connection, set())
-    if name not in planned:
-        connection.execute(statement)
-        planned.add(name)
+    names = _PLANNED.setdefault(connection, {})
+    if statement not in names:
+        name = f"planned_{len(names)}"
+        connection.execute(f"PREPARE {name} AS {statement}")
+        names[statement] = name
+    return names[statement]

@@ -77,8 +77,9 @@ class Question:
 class Answer:
     """An estimate and an interval that is sure to hold the truth; a side is None if nothing can be promised.
 
-    ``exact``: the sides are equal, apart from the rounding of sums of doubles. ``rows``: about how many values it is
-    made from, surely between ``rows_low`` and ``rows_high``, which is None if the last level has deleted some.
+    ``exact``: the sides are equal, apart from rounding. ``exact_value``: all digits of an exact result of whole numbers
+    or decimals, as text for ``Decimal``; None of doubles and averages. ``rows``: about how many values it is made from,
+    surely between ``rows_low`` and ``rows_high``, which is None if the last level has deleted some.
     ``final``: the range ends more than ``latest`` before the stream's newest time. ``key`` holds the values of the
     keys asked by, as text. ``unchecked``: at most so many of the rows may repeat others, as they came when the
     identities of their time were no longer known; the interval holds the value without them and the one with them,
@@ -90,6 +91,7 @@ class Answer:
     low: float | None
     high: float | None
     exact: bool
+    exact_value: str | None
     rows: int
     nodes_read: int
     finest_granularity_us: int | None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from lakehouse.serving.ask.doubt import doubts
 from lakehouse.serving.ask.ladder import chosen_grouping, ladder_of
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order
+from lakehouse.serving.file.macros import macros_of
 from lakehouse.serving.literals import name, parquet, text
 from lakehouse.serving.sandbox.locked import MEMORY_LIMIT
 from lakehouse.serving.sandbox.sandbox import PublishedReader
@@ -137,6 +137,7 @@ def _raw_connection() -> duckdb.DuckDBPyConnection:
         },
     )
     connection.execute(f"LOAD {text(str(binary))}")
+    connection.execute(macros_of("exact_values"))
     connection.execute("SET lock_configuration = true")
     return connection
 
@@ -195,46 +196,53 @@ def _value(column: str, measure: _StoredMeasure) -> str:
 
 
 def _columns(question: Question, measure: _StoredMeasure) -> str:
-    if question.measure == "*":
-        return "count(*), NULL, NULL, NULL, 0, 0"
-    is_rounded = measure.decimals is None
-    adds = "fsum" if is_rounded else "sum"
-    if question.aggregate == INCREASE:
-        step = (
-            "CASE WHEN value__ >= before__ THEN value__ - before__ WHEN value__ < before__ THEN value__ END"
-        )
-        steps = f"{adds}({step})"
-        return f"count(value__), CAST({steps} AS DOUBLE), NULL, NULL, {steps}, {int(is_rounded)}"
-    total, low, high = (f"CAST({aggregate}(value__) AS DOUBLE)" for aggregate in (adds, "min", "max"))
-    magnitude = "count(value__) * max(abs(value__))" if is_rounded else "0"
-    return f"count(value__), {total}, {low}, {high}, {magnitude}, {int(is_rounded)}"
+    """Return the columns of ``_answer``: how many values, the value, its sides, and all digits of it."""
+    if question.aggregate == "count":
+        n = "count(*)" if question.measure == "*" else "count(value__)"
+        return f"{n} AS n, {n}::DOUBLE, {n}::DOUBLE, {n}::DOUBLE, {n}::VARCHAR"
+    folded = {
+        "min": "min(value__)",
+        "max": "max(value__)",
+        INCREASE: (
+            "CASE WHEN count(value__) > 0 THEN ifnull({adds}(CASE WHEN value__ >= before__ THEN value__ - before__ "
+            "WHEN value__ < before__ THEN value__ END), 0) END"
+        ),
+    }.get(question.aggregate, "{adds}(value__)")
+    if measure.decimals is not None:
+        return _exact_columns(folded.format(adds="sum"), question.aggregate == "avg", measure.decimals)
+    return _rounded_columns(folded.format(adds="fsum"), question.aggregate)
+
+
+def _exact_columns(folded: str, is_mean: bool, decimals: int) -> str:
+    """Return the columns of a measure with digits, by the macros that answer from nodes too (exact_values.sql)."""
+    units = f"CAST(replace(CAST({folded} AS VARCHAR), '.', '') AS HUGEINT)"
+    known = f"{units}, {'greatest(count(value__), 1)' if is_mean else '1'}, {decimals}"
+    value = f"nearest_double({known})"
+    low, high = (
+        f"CASE WHEN is_held({known}, {value}) THEN {value} ELSE nextafter({value}, '{end}infinity'::DOUBLE) END"
+        for end in ("-", "")
+    )
+    shown = "NULL::VARCHAR" if is_mean else f"decimal_text({units}, {decimals})"
+    return f"count(value__) AS n, {value}, {low}, {high}, {shown}"
+
+
+def _rounded_columns(folded: str, aggregate: str) -> str:
+    """Return the columns of a measure of doubles, whose sums are rounded."""
+    if aggregate in ("min", "max"):
+        return f"count(value__) AS n, {folded}, {folded}, {folded}, NULL::VARCHAR"
+    terms = "greatest(count(value__), 1)" if aggregate == "avg" else "1"
+    sizes = folded if aggregate == INCREASE else "count(value__) * max(abs(value__))"
+    value, quotient = f"({folded}) / {terms}", QUOTIENT_ROUNDING if aggregate == "avg" else 0.0
+    bound = f"({SUM_ROUNDING!r} * {sizes} / {terms} + {quotient!r} * abs({value}))"
+    return f"count(value__) AS n, {value}, {value} - {bound}, {value} + {bound}, NULL::VARCHAR"
 
 
 def _answer(
     question: Question, row: tuple[Any, ...], version: int, grouping: list[str], final: bool
 ) -> Answer:
-    key_values, n, total, low, high, magnitude, is_rounded = row
-    values = {
-        "count": float(n),
-        "sum": None if total is None else float(total),
-        "avg": total / n if n and total is not None else None,
-        "min": low,
-        "max": high,
-        INCREASE: float(total or 0) if n else None,
-    }
-    value = values[question.aggregate]
-    bound = SUM_ROUNDING * (magnitude or 0) if is_rounded else 0.0
-    bound = {"sum": bound, INCREASE: bound, "avg": _avg_bound(total, n, bound)}.get(question.aggregate, 0.0)
-    low_side, high_side = (None, None) if value is None else (value - bound, value + bound)
+    key_values, n, value, low, high, shown = row
     key = dict(zip(question.by, key_values, strict=True))
-    return Answer(value, low_side, high_side, True, n, 0, None, version, key, grouping, final, n, n)
-
-
-def _avg_bound(total: float | None, n: int, bound: float) -> float:
-    """Return the possible error of an average: that of the sum, and the rounding of its division."""
-    if not n or total is None or (not bound and Fraction(total / n) * n == Fraction(total)):
-        return 0.0
-    return bound / n + QUOTIENT_ROUNDING * abs(total / n)
+    return Answer(value, low, high, True, shown, n, 0, None, version, key, grouping, final, n, n)
 
 
 def _values(found: Answer) -> tuple[str | None, ...]:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.serving.ask import parts
 from lakehouse.serving.ask.ladder import is_refined
 from lakehouse.serving.ask.limits import TIMEOUT_S, limited
-from lakehouse.serving.ask.macros import answer, asking, inside, parameters
-from lakehouse.serving.ask.plans import plan
+from lakehouse.serving.ask.macros import answer, inside, prepared
 from lakehouse.serving.ask.question import (
     INCREASE,
     AskError,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 MOST_POINTS = 10_000
 # More lines than this cannot be told apart on one page, nor read on one screen.
 MOST_KEYS = 12
-_OF_BUCKET = "from_us, to_us, value, low, high, exact, rows, final, finest_granularity_us"
+_OF_BUCKET = "from_us, to_us, value, low, high, exact, exact_value, rows, final, finest_granularity_us"
 _COLUMNS = f"{_OF_BUCKET}, grouping, as_of_version, nodes_read"
 Key = dict[str, str | None]
 
@@ -53,6 +52,7 @@ class Bucket:
     low: float | None
     high: float | None
     exact: bool
+    exact_value: str | None
     rows: int
     final: bool
     finest_granularity_us: int | None
@@ -149,10 +149,8 @@ def buckets(connection: duckdb.DuckDBPyConnection, question: Question, points: i
 def _asked(
     connection: duckdb.DuckDBPyConnection, question: Question, edges: Sequence[int], refined: bool
 ) -> list[tuple[Any, ...]]:
-    statement = f"{'refined_' if refined else ''}buckets_{question.aggregate}"
-    select = asking(question.aggregate, _COLUMNS, refined)
-    plan(connection, statement, f"PREPARE {statement} AS {select} ORDER BY bucket")
-    return connection.execute(f"EXECUTE {statement}({parameters(question, edges)})").fetchall()
+    asked = prepared(connection, question, edges, _COLUMNS, refined, "ORDER BY bucket")
+    return connection.execute(asked).fetchall()
 
 
 def even_edges(start_us: int, end_us: int, points: int) -> list[int]:
@@ -274,9 +272,9 @@ def _statement(
 
 
 def _series(question: Question, rows: Sequence[tuple[Any, ...]], key: Key) -> Series:
-    grouping, version = rows[0][9], rows[0][10]
-    nodes_read = sum(row[11] for row in rows)
-    return Series(question, grouping, version, nodes_read, [Bucket(*row[:9]) for row in rows], key)
+    grouping, version = rows[0][10], rows[0][11]
+    nodes_read = sum(row[12] for row in rows)
+    return Series(question, grouping, version, nodes_read, [Bucket(*row[:10]) for row in rows], key)
 
 
 def _whole_range(connection: duckdb.DuckDBPyConnection, stream: str) -> tuple[int, int]:

@@ -35,7 +35,7 @@ VIEW_FILES = ("node_views", "views")
 # Run last: it reads answers of queries, in a connection that may have nothing else.
 LAST_FILE = "answer_series"
 MACRO_FILES = (
-    *("timestamps", "ratios", "range_nodes", "range_parts"),
+    *("timestamps", "exact_values", "ratios", "range_nodes", "range_parts"),
     *(f"range_{aggregate}" for aggregate in _AGGREGATES),
     *("range_aggregate", "range_series", "completeness", LAST_FILE),
 )
@@ -60,15 +60,16 @@ def views(segments: Sequence[str] = (), has_own: bool = True) -> Iterator[str]:
 @cache
 def macros(*, is_shared: bool = False) -> tuple[str, ...]:
     """Return the statements of all macros, which read the views; ``is_shared``: nodes are in several places."""
-    filled_in = {"{newest}": NEWEST if is_shared else ""}
+    return tuple(macros_of(file, is_shared) for file in MACRO_FILES)
+
+
+def macros_of(file: str, is_shared: bool = False) -> str:
+    """Return the statements of the macros of a file of sql/serving."""
+    filled_in = {"{newest}": NEWEST if is_shared else "", "{most_reads}": str(MOST_READS)}
     filled_in |= {f"{{{name}}}": number for name, number in NAMED.items()}
-    filled_in["{most_reads}"] = str(MOST_READS)
-    found = []
-    for file in MACRO_FILES:
-        aggregate = file.removeprefix("range_")
-        own = _range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")
-        found.append(_filled(own, filled_in))
-    return tuple(found)
+    aggregate = file.removeprefix("range_")
+    own = _range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")
+    return _filled(own, filled_in)
 
 
 def _range_macros(aggregate: str) -> str:

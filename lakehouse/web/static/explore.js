@@ -77,18 +77,21 @@ export function form(question, streams, stream, view, go, withBy = true) {
 // Of more keys than a chart can show it has the first ones; here are all of them.
 function fewer(at, question, { rows, truncated }) {
   const count = truncated ? `more than ${number(MOST_ANSWERS)}` : number(rows.length), by = question.by.join(", ");
-  const columns = [...question.by.map((name) => [name, (row) => cell(row.key[name])]), ["value", (row) => cell(row.value), true], ["low", (row) => cell(row.low), true], ["high", (row) => cell(row.high), true], ["kind", (row) => (row.exact ? "exact" : "bounded")], ["rows", (row) => number(row.rows), true]];
+  const columns = [...question.by.map((name) => [name, (row) => cell(row.key[name])]), ["value", (row) => digits(row), true], ["low", (row) => cell(row.low), true], ["high", (row) => cell(row.high), true], ["kind", (row) => (row.exact ? "exact" : "bounded")], ["rows", (row) => number(row.rows), true]];
   return h("section", {}, h("p", { class: "warn", role: "note" }, `The chart draws ${LINES} of ${count} values of ${by}: the first in their order. Where chooses another one; the table has ${truncated ? `the first ${number(MOST_ANSWERS)}` : "all"}, the largest first.`),
     h("details", {}, h("summary", {}, `${truncated ? `The first ${number(MOST_ANSWERS)}` : `All ${count}`} answers by ${by}`), table(`Answers by ${by}`, columns, [...rows].sort((a, b) => (b.value ?? -Infinity) - (a.value ?? -Infinity))),
       h("p", {}, h("a", { href: `${at}/ask.csv?${encoded(question)}`, download: `${question.stream}.csv` }, "as CSV"))));
 }
+
+// What a double does not hold is shown with all of its digits.
+const digits = (one) => (one.low === one.high ? cell(one.value) : one.exact_value ?? cell(one.value));
 
 function answer(whole) {
   const [one] = whole.rows;
   const isNothing = one.value === null && !one.rows && !one.ambiguous;
   const kind = isNothing ? "no row to answer from" : one.exact ? h("span", { class: "good" }, "exact") : h("span", { class: "warn" }, "bounded");
   return h("section", { class: "card", "aria-label": "Answer for the whole range" },
-    h("div", { class: "answer" }, cell(one.value)), [...(whole.withheld ? [whole.withheld] : []), ...(whole.doubts ?? [])].map((note) => h("p", { class: "warn", role: "note" }, note)), (whole.notes ?? []).map((note) => h("p", whole.missing ? { class: "warn", role: "note" } : { class: "error", role: "alert" }, note)),
+    h("div", { class: "answer" }, digits(one)), [...(whole.withheld ? [whole.withheld] : []), ...(whole.doubts ?? [])].map((note) => h("p", { class: "warn", role: "note" }, note)), (whole.notes ?? []).map((note) => h("p", whole.missing ? { class: "warn", role: "note" } : { class: "error", role: "alert" }, note)),
     facts([["sure interval", isNothing ? null : `[${cell(one.low)}, ${cell(one.high)}]`], ["kind", kind],
       ["final", one.final ? h("span", { class: "good" }, "yes") : h("span", { class: "warn" }, one.unchecked || one.ambiguous ? "not final" : "not final: late rows may still come")],
       ["rows", number(one.rows)], ["nodes read", number(one.nodes_read)], ["version", h("a", { href: `/v/${whole.version}/ask.json?${encoded({ ...whole.question, from: `${whole.question.from_us}us`, to: `${whole.question.to_us}us`, where: Object.entries(whole.question.where).map(([k, v]) => `${k}=${v}`), from_us: null, to_us: null })}` }, whole.version)]]));

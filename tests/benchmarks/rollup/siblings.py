@@ -27,8 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.rollup.levels import Level
-from lakehouse.serving.ask import point
-from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.macros import COLUMNS, answer, prepared
 from lakehouse.serving.ask.question import Answer, Question
 from lakehouse.serving.sandbox.sandbox import open_published
 from tests.benchmarks import page
@@ -110,10 +109,7 @@ def _asked(connection: duckdb.DuckDBPyConnection, starts: Any, ends: Any) -> Ask
         began = time.process_time()
         found += answer(connection, question)
         asked = time.process_time()
-        short = point.asked(connection, question)
-        assert short is not None
-        read = short.read()
-        short.answer(connection.execute(f"EXECUTE {read.name}({read.given})").fetchall())
+        connection.execute(prepared(connection, question, [start, end], COLUMNS, False, "")).fetchall()
         taken.append([1000 * (asked - began), 1000 * (time.process_time() - asked)])
     sides = np.array([one.low for one in found]), np.array([one.high for one in found])
     return Asked(sides, np.array([one.nodes_read for one in found]), *np.array(taken).T)

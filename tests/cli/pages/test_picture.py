@@ -16,7 +16,9 @@ def series(
 ) -> Series:
     """A series of minutes with these values and sides; exact where all three are one."""
     buckets = [
-        Bucket(i * MINUTE_US, (i + 1) * MINUTE_US, value, low, high, value == low == high, 5, True, None)
+        Bucket(
+            i * MINUTE_US, (i + 1) * MINUTE_US, value, low, high, value == low == high, None, 5, True, None
+        )
         for i, (value, low, high) in enumerate(sides)
     ]
     return Series(

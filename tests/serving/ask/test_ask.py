@@ -217,11 +217,11 @@ def test_python_and_sql_give_the_same_answer(lakehouse: Lakehouse) -> None:
     (found,) = ask(lakehouse.reader, "deep", "temp", "avg", 411, 2777, {"device": "a"})
 
     row = lakehouse.reader.connection.execute(
-        "SELECT value, low, high, exact, rows, nodes_read, finest_granularity_us, as_of_version FROM "
+        "SELECT value, low, high, exact, exact_value, rows, nodes_read, finest_granularity_us, as_of_version FROM "
         "range_avg('deep', 'temp', make_timestamp(411), make_timestamp(2777), keys := {device: 'a'})"
     ).fetchone()
 
-    assert row == tuple(vars(found).values())[:8]
+    assert row == tuple(vars(found).values())[:9]
 
 
 def test_nodes_read_stay_within_the_bound(lakehouse: Lakehouse) -> None:

@@ -205,6 +205,7 @@ def test_one_meter_is_answered_as_the_pure_tree_does(
     assert found.low <= truth <= found.high
     if found.exact and meters.measure.decimals is not None:
         assert found.low == found.value == found.high == truth
+        assert found.exact_value == str(int(truth))
 
 
 @settings(deadline=None, max_examples=60)
