@@ -54,7 +54,9 @@ def test_every_option_of_a_documented_command_line_exists(path: Path) -> None:
 
 def test_every_command_line_is_run_on_a_home_or_has_a_reason_not_to() -> None:
     shown = [each for path in DOCUMENTS for each in shown_in(path) if not each.line.startswith("--")]
-    run = [each for home in ("tour", "real", "fires", "water", "collected") for each in about(home)]
+    run = [
+        each for home in ("tour", "real", "fires", "water", "collected", "tutorial") for each in about(home)
+    ]
 
     assert [each.line for each in shown if each not in run and not each.not_run] == []
     assert len(run) > 20
