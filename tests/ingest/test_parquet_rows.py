@@ -6,14 +6,17 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.config.columns import Column
-from lakehouse.ingest.parser.parquet_rows import json_records, parsed_values
+from lakehouse.ingest.parser.parquet_rows import json_records, parsed_parquet, parsed_values
 from lakehouse.ingest.parser.parser import Parser
+from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.ingest.sources.numbered import located_lines
 from tests.ingest.odd_lines import NUMBERS, T0, TEXTS, UNITS, declared
 
@@ -186,6 +189,24 @@ def test_values_are_written_as_json_digit_by_digit() -> None:
         '"nested":{"a":[1,null]},"\u00fc":"\\""}'
     )
     assert second.decode() == '{"nan":1e+300,"large":0,"bytes":"","\u00fc":"\\n"}'
+
+
+def test_damage_inside_a_file_leaves_the_rows_before_it(tmp_path: Path) -> None:
+    stream = declared("parquet", "s")
+    stream = stream.model_copy(update={"source": stream.source.model_copy(update={"path": f"{tmp_path}/*"})})
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"ts": [T0] * 30_000}), path, row_group_size=10_000, use_dictionary=False)
+    last = pq.read_metadata(path).row_group(2).column(0).data_page_offset
+    content = path.read_bytes()
+    path.write_bytes(content[:last] + b"\xff" * 60 + content[last + 60 :])
+
+    found = pa.concat_tables(
+        parsed_parquet(LandedFile(path.name, path.stat().st_size, 0, ()), Parser.of(stream, (None,)))
+    )
+
+    assert found["source_line"].to_pylist() == [*range(1, 20_001), 0]
+    assert found["reason"].to_pylist()[-1] == "truncated_file"
+    assert "rows from 20,001 on cannot be read" in found["detail"].to_pylist()[-1]
 
 
 def test_a_path_leads_through_structs_and_to_nothing_else() -> None:

@@ -23,6 +23,8 @@ from lakehouse.ingest.parser.json_shapes import (
 
 Rows = tuple[Places, Places, dict[str, pa.Array]]
 Mask = npt.NDArray[np.bool_]
+# By how much each letter goes deeper.
+_STEPS = np.isin(np.arange(256), list(b"{[")).astype(np.int8) - np.isin(np.arange(256), list(b"}]"))
 
 
 def shaped_rows(lines: pa.Array, paths: JsonPaths) -> Iterator[Rows]:
@@ -90,8 +92,8 @@ class _Lists:
         """Return the lists of lines that have each quote twice; lists that do not end are left out."""
         letters, ends = letters_of(lines)
         at = marks_in(letters)
-        kinds, line_of = letters[at], np.searchsorted(ends, at, "right") - 1
-        depths = np.cumsum(np.isin(kinds, list(b"{[")).astype(np.int64) - np.isin(kinds, list(b"}]")))
+        kinds, marks = letters[at], np.diff(np.searchsorted(at, ends))
+        line_of, depths = np.repeat(np.arange(len(lines)), marks), np.cumsum(_STEPS[kinds], dtype=np.int64)
         keys = pc.find_substring_regex(lines, rf'"{re.escape(name)}" *: *\[').to_numpy(zero_copy_only=False)
         places = np.flatnonzero(keys >= 0)
         # Behind the name there are the colon and the bracket.

@@ -1,7 +1,6 @@
 """Parquet files -> typed rows: values that fit the declaration as they are, rows with others by their JSON.
 
-A task decodes a file once to see that it is whole. An object is fetched to the task's own disk first. Disk: one object
-for each task at work.
+An object is fetched to the task's own disk first. Disk: one object for each task at work.
 """
 
 from __future__ import annotations
@@ -171,21 +170,39 @@ def _json(value: Any) -> str:
 
 
 def parsed_parquet(file: LandedFile, parser: Parser, only: pa.Array | None = None) -> Iterator[pa.Table]:
-    """Yield the rows of a file, or ``only`` some, block by block; one faulty line if it cannot be read to its end."""
+    """Yield the rows of a file, or ``only`` some, block by block; last a faulty line if it does not end well."""
+    read = 0
+    for rows in _blocks(file, parser.stream.source):
+        if isinstance(rows, Exception):
+            yield parser.parse(faulty_line(file.path, fault_of(rows, read)))
+            return
+        numbers = pa.array(np.arange(read + 1, read + 1 + rows.num_rows))
+        read += rows.num_rows
+        if only is not None:
+            is_wanted = pc.is_in(numbers, only)
+            numbers, rows = numbers.filter(is_wanted), rows.filter(is_wanted)
+        if rows.num_rows:
+            yield parsed_values(rows, numbers, parser, file.path)
+
+
+def _blocks(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch | Exception]:
+    """Yield about as many rows as are typed at once, fewer of wide ones; last the error that ends the file early."""
+    held, count, size = list[pa.RecordBatch](), 0, 0
+    fault: Exception | None = None
     with ExitStack() as kept:
         try:
-            content = _content(kept, file, parser.stream.source)
-            for _ in _decoded(content):
-                pass
+            content = _content(kept, file, source)
+            for rows in pq.ParquetFile(content, coerce_int96_timestamp_unit="us").iter_batches(_ROWS):
+                held, count, size = [*held, rows], count + rows.num_rows, size + rows.nbytes
+                if count >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                    yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+                    held, count, size = [], 0, 0
         except Exception as error:
-            yield parser.parse(faulty_line(file.path, fault_of(error)))
-            return
-        for numbers, rows in _numbered(content):
-            if only is not None:
-                is_wanted = pc.is_in(numbers, only)
-                numbers, rows = numbers.filter(is_wanted), rows.filter(is_wanted)
-            if rows.num_rows:
-                yield parsed_values(rows, numbers, parser, file.path)
+            fault = error
+        if held:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+        if fault:
+            yield fault
 
 
 def _content(kept: ExitStack, file: LandedFile, source: Source) -> IO[bytes]:
@@ -195,28 +212,5 @@ def _content(kept: ExitStack, file: LandedFile, source: Source) -> IO[bytes]:
         return content
     fetched = kept.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
     shutil.copyfileobj(content, fetched, 1024 * 1024)
+    fetched.seek(0)
     return fetched
-
-
-def _numbered(content: IO[bytes]) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
-    number = 1
-    for rows in _gathered(_decoded(content)):
-        yield pa.array(np.arange(number, number + rows.num_rows)), rows
-        number += rows.num_rows
-
-
-def _gathered(decoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put rows together to about as many as are typed at once: fewer of wide ones."""
-    held, count, size = list[pa.RecordBatch](), 0, 0
-    for rows in decoded:
-        held, count, size = [*held, rows], count + rows.num_rows, size + rows.nbytes
-        if count >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held, count, size = [], 0, 0
-    if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-
-
-def _decoded(content: IO[bytes]) -> Iterator[pa.RecordBatch]:
-    content.seek(0)
-    yield from pq.ParquetFile(content, coerce_int96_timestamp_unit="us").iter_batches(_ROWS)

@@ -224,8 +224,8 @@ def seen_of(found: os.stat_result) -> Seen:
     return Seen(found.st_size, found.st_mtime_ns, version=f"{found.st_ino}-{found.st_ctime_ns}")
 
 
-def fault_of(error: Exception) -> str:
-    """Return the fault of the one line that a file is which cannot be read.
+def fault_of(error: Exception, read: int = 0) -> str:
+    """Return the fault of a file that cannot be read, or no further than so many rows or lines.
 
     Raises:
         Exception: this one, where it says nothing of the file: a store, this machine, a change that is under way.
@@ -234,7 +234,8 @@ def fault_of(error: Exception) -> str:
     if is_around or isinstance(error, StoreUnavailable | ObjectUnread | SourceChanged):
         raise error
     kind = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
-    return f"unreadable_file: {kind}{error}"
+    reason = f"truncated_file: rows from {read + 1:,} on cannot be read" if read else "unreadable_file"
+    return f"{reason}: {kind}{error}"
 
 
 def digest(path: str, landing: Landing = ANYWHERE, size: int | None = None) -> str:

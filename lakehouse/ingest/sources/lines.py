@@ -87,10 +87,13 @@ def records_of(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
 
     Where the file cannot be read any further, as it is gone or its disk fails, one faulty record of number 0 says so.
     """
+    read = 0
     try:
-        yield from _records(file, source)
+        for records in _records(file, source):
+            yield records
+            read = records["source_line"][-1].as_py() if records.num_rows else read
     except OSError as error:
-        yield pa.record_batch([[0], [b""], [fault_of(error)]], schema=NUMBERED)
+        yield pa.record_batch([[0], [b""], [fault_of(error, read)]], schema=NUMBERED)
 
 
 def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import time
@@ -201,6 +202,27 @@ def test_a_lack_of_this_machine_is_no_fault_of_a_file(folder: Path, monkeypatch:
 
     with pytest.raises(OSError, match="No space left"):
         _records(folder, file)
+
+
+def test_a_disk_that_fails_inside_a_file_leaves_the_lines_before_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(io.FileIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().read(-1 if size is None else size)
+
+    (folder / "a.csv").write_text("a\n" + "1\n" * 9)
+    file, source = LandedFile("a.csv", 20, 0, ("a",)), _source(folder)
+    monkeypatch.setattr(landed_content, "BLOCK_BYTES", 10)
+    monkeypatch.setattr("os.fdopen", Failing)
+
+    *_, last = records_of(file, source)
+
+    assert last["fault"].to_pylist() == [
+        "truncated_file: rows from 6 on cannot be read: [Errno 5] Input/output error"
+    ]
 
 
 def test_links_inside_the_landing_folder_are_read_and_others_where_that_is_allowed(folder: Path) -> None:
