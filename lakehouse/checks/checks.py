@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 GAINED, PLACED = ("received", "requeued"), ("accepted", "quarantined", "duplicates")
 # Ledger rows at a time.
-_PIECE = 100_000
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ def _ledger_rows(ledger: TableRows, after: int) -> list[Row]:
     found: dict[int, Row] = {}
     columns = pa.schema([ledger.schema.field(name) for name in ("batch", *COUNTS, "reasons")])
     files = ledger.between("batch", after + 1, 2**62).paths
-    pieces = (rows for path in files for rows in pieces_of(path, columns, _PIECE))
+    pieces = (rows for path in files for rows in pieces_of(path, columns))
     for row in (row for rows in pieces for row in rows.to_pylist() if row["batch"] > after):
         balance = sum(row[name] or 0 for name in GAINED) - sum(row[name] or 0 for name in PLACED)
         reasons = sum(count for _, count in row["reasons"] or ())
@@ -175,7 +174,7 @@ def _marker_of(rollup: TableRows) -> Marker:
     marks = [
         row
         for path in rollup.between("level", 0, 0).paths
-        for rows in pieces_of(path, columns, _PIECE)
+        for rows in pieces_of(path, columns)
         for row in rows.filter(pc.equal(rows["level"], 0)).to_pylist()
     ]
     newest = max((row["start_us"] for row in marks if row["start_us"] is not None), default=None)

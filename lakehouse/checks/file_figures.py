@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.storage.tables.table_reads import pieces_of
-from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.checks.table_rows import TableRows
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 RAW, QUARANTINE, ROLLUP = "raw", "quarantine", "rollup"
 DISORDERS = ("disordered_values", "disordered_counts", "disordered_times", "not_numbers", "unaligned")
 RAW_CLAIMS = ("without_event_time", "out_of_bounds", "not_numbers", "without_origin")
-_PIECE = 200_000
 _TEXTS = pa.schema({"table": pa.string(), "path": pa.string(), "figures": pa.string()})
 # Rows from the start on that a level keeps, and from that of the finer level.
 _KEPT = ("kept_rows", "rows_where_finer")
@@ -143,7 +141,7 @@ def file_figures(engine: Engine, measuring: Measuring, of: Mapping[str, TableRow
 
 
 def _measured(item: Item, measuring: Measuring, columns: Mapping[str, pa.Schema]) -> Iterator[pa.Table]:
-    pieces = pieces_of(place_at(item["file"]), columns[item["table"]], _PIECE)
+    pieces = pieces_of(item["file"], columns[item["table"]])
     text = json.dumps(measuring.of_file(item["table"], pieces))
     yield pa.Table.from_pylist([{"table": item["table"], "path": item["path"], "figures": text}], _TEXTS)
 

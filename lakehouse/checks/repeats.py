@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from lakehouse.engine.parts import file_items
 from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.tables.table_reads import pieces_of
-from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.checks.table_rows import TableRows
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 # Rows of earlier batches are compared where so many rows are of the same time.
 FEW_ROWS = 1_000_000
-_ROWS_A_BUCKET, _PIECE = 500_000, 500_000
+_ROWS_A_BUCKET = 500_000
 _COUNTS = pa.schema({"batch": pa.int64(), "repeated": pa.int64()})
 # No column of a stream has "__" in its name.
 _BUCKET = pa.field("identity__bucket", pa.int32())
@@ -98,7 +97,7 @@ def _by_identity(
     item: Item,
 ) -> Iterator[pa.Table]:
     """Yield the rows of a file between two times and after one batch, with the bucket of their identity."""
-    for rows in pieces_of(place_at(item["path"]), columns, _PIECE):
+    for rows in pieces_of(item["path"], columns):
         event, batch = rows["event_us"].to_numpy(), rows["batch"].to_numpy()
         is_own = (event >= times[0]) & (event <= times[1]) & (batch > batches[0]) & (batch <= batches[1])
         own = rows.filter(pa.array(is_own))

@@ -47,14 +47,12 @@ from lakehouse.storage.tables.rollup_table import Marker, RollupSchema, read_mar
 from lakehouse.storage.tables.table_commits import arrow_schema
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of, read_between
-from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.engine import Item
 
 ENDLESS_US = 2**62
 _LEVELS_BELOW = -(2**31)
-_PIECE = 500_000
 _FIRSTS = pa.schema({"column": pa.string(), "batch": pa.int64()})
 
 
@@ -233,7 +231,7 @@ def _later(spark: Session, layout: Home, stream: Stream, names: Sequence[str]) -
 
 def _first_batches(item: Item, columns: pa.Schema) -> Iterator[pa.Table]:
     """Yield the first batch in a file that has a value of each column."""
-    for rows in pieces_of(place_at(item["path"]), columns, _PIECE):
+    for rows in pieces_of(item["path"], columns):
         firsts = {name: pc.min(rows["batch"].filter(pc.is_valid(rows[name]))) for name in columns.names}
         yield pa.table(
             {"column": list(firsts), "batch": [first.as_py() for first in firsts.values()]}, _FIRSTS

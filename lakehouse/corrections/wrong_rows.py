@@ -20,13 +20,11 @@ from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
-from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.config.stream import Stream
     from lakehouse.engine import Engine, Item
 
-_PIECE = 500_000
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _FIGURES = pa.schema({"batch": pa.int64(), "rows": pa.int64(), "low_us": pa.int64(), "high_us": pa.int64()})
 
@@ -132,7 +130,7 @@ def count_wrong(engine: Engine, raw: Path, wrong: WrongRows, step: str) -> list[
 
 
 def _counted(item: Item, wrong: WrongRows, columns: pa.Schema) -> Iterator[pa.Table]:
-    for rows in pieces_of(place_at(item["path"]), columns, _PIECE):
+    for rows in pieces_of(item["path"], columns):
         own = rows.filter(wrong(rows))
         combine = [("event_us", "count"), ("event_us", "min"), ("event_us", "max")]
         yield own.group_by("batch").aggregate(combine).rename_columns(_FIGURES.names)

@@ -21,7 +21,6 @@ from lakehouse.storage.tables.tables_place import place_at
 if TYPE_CHECKING:
     from lakehouse.engine.contract import Engine, Item
 
-_PIECE = 200_000
 # What a file is replaced by: one entry, or none with a path of null.
 _REPLACED = ENTRIES.append(pa.field("replaced", pa.string()))
 
@@ -101,7 +100,7 @@ def _pieces(item: Item, columns: pa.Schema) -> Iterator[pa.Table]:
     """Yield rows of a file, which has no column whose value is the same in all of a partition."""
     partition = json.loads(item["partition"])
     stored = pa.schema([field for field in columns if field.name not in partition])
-    for rows in pieces_of(place_at(item["path"]), stored, _PIECE):
+    for rows in pieces_of(item["path"], stored):
         for name in partition.keys() & {*columns.names}:
             value = pa.scalar(partition[name], pa.string()).cast(columns.field(name).type)
             rows = rows.append_column(name, pa.repeat(value, rows.num_rows))

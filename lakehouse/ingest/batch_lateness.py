@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure_arrived, measure_files
 from lakehouse.storage.tables.table_reads import pieces_of
-from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 # A task sorts about so many rows, of 16 bytes.
 ROWS_A_TASK = 4_000_000
-_PIECE = 1_000_000
 _COLUMNS = pa.schema({"event_us": pa.int64(), "arrival_us": pa.int64(), "source_file": pa.string()})
 _TEXTS = pa.schema({"lateness": pa.string()})
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -63,7 +61,7 @@ def _measured(item: Item, parts: Sequence[str], newest_us: int | None) -> Iterat
     low, files = item["low"], _Files(newest_us)
     reached = _LEAST if newest_us is None else newest_us
     held: list[npt.NDArray[np.int64]] = [np.empty((2, 0), np.int64)]
-    for rows in (rows for path in parts for rows in pieces_of(place_at(path), _COLUMNS, _PIECE)):
+    for rows in (rows for path in parts for rows in pieces_of(path, _COLUMNS)):
         arrived = rows.filter(rows["arrival_us"].is_valid())
         times, arrivals = (arrived[name].to_numpy() for name in ("event_us", "arrival_us"))
         reached = int(times[arrivals < low].max(initial=reached))

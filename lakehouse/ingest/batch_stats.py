@@ -31,13 +31,11 @@ from lakehouse.ingest.part_counts import AcceptedCounts, Clocks, RecordCounts
 from lakehouse.ingest.raw_rows import RawRows, raw_columns, raw_items, rows_of
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
-from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.engine import Item
 
 log = logging.getLogger(__name__)
-_PIECE = 1_000_000
 _TEXTS = pa.schema({"text": pa.string()})
 _REASONS = pa.schema({"reason": pa.string(), "records": pa.int64()})
 
@@ -147,7 +145,7 @@ def _rejected(records: BatchRecords) -> dict[str, int]:
 
 def _reasons_in(item: Item, batch: int) -> Iterator[pa.Table]:
     columns = pa.schema({"reason": pa.string(), "batch": pa.int64()})
-    for rows in pieces_of(place_at(item["path"]), columns, _PIECE):
+    for rows in pieces_of(item["path"], columns):
         own = rows.filter(pc.equal(rows["batch"], batch))
         yield own.group_by("reason").aggregate([("batch", "count")]).rename_columns(_REASONS.names)
 

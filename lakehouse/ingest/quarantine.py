@@ -24,7 +24,6 @@ from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.tables.table_log import files_between, read_parts
 from lakehouse.storage.tables.table_reads import pieces_of
-from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item
@@ -36,7 +35,7 @@ _PARTLY_READ = (UNREADABLE, "truncated_file")
 NEVER_READ = (*_PARTLY_READ, "too_long", "tombstone", "other_header")
 
 _FILES = pa.schema({"source_file": pa.string()})
-_PIECE, _LAST = 500_000, 2**62
+_LAST = 2**62
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ def _files_in(item: Item, reasons: Sequence[str], batches: tuple[int, int]) -> I
     columns = pa.schema([*_FILES, ("reason", pa.string()), ("batch", pa.int64())])
     is_of = pc.is_in(pc.field("reason"), pa.array(reasons))
     is_of &= (pc.field("batch") >= batches[0]) & (pc.field("batch") <= batches[1])
-    for rows in pieces_of(place_at(item["path"]), columns, _PIECE):
+    for rows in pieces_of(item["path"], columns):
         yield rows.filter(is_of).group_by("source_file").aggregate([])
 
 

@@ -13,7 +13,6 @@ from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema
 from lakehouse.storage.tables.table_log import FileFacts, file_facts
 from lakehouse.storage.tables.table_reads import pieces_of
-from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.engine import Item
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 # A task has files of so many rows, or one of more.
 ROWS_A_TASK = 500_000
 # Rows take several times their bytes while they are folded.
-_PIECE = 500_000
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _NUMBERS = ("first", "last", "from_us", "to_us")
 _ITEMS = pa.schema(
@@ -80,5 +78,5 @@ def rows_of(item: Item, columns: pa.Schema) -> Iterator[pa.Table]:
     """Yield the rows of an item, some of a file at a time; columns that the file lacks are null."""
     rows = RawRows(*(item[name] for name in _NUMBERS))
     for path in item["files"]:
-        for piece in pieces_of(place_at(path), columns, _PIECE):
+        for piece in pieces_of(path, columns):
             yield rows.of(piece)

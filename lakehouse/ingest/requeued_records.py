@@ -49,7 +49,6 @@ _SPANS = pa.schema(
         "part": pa.string(),
     }
 )
-_PIECE = 500_000
 # So many lines are parsed at a time.
 _LINES = 50_000
 
@@ -186,7 +185,7 @@ def _spans_in(item: Item, manifest: Manifest, requeues: tuple[Manifest, ...]) ->
     path = place_at(item["path"])
     with pq.ParquetFile(source(path)) as file:
         size = path.stat().st_size / max(1, file.metadata.num_rows)
-    for rows in pieces_of(path, _PLACES, _PIECE):
+    for rows in pieces_of(path, _PLACES):
         rows = rows.filter(is_taken(rows, manifest, requeues))
         combine = [("source_line", end) for end in ("min", "max", "count")]
         spans = rows.group_by("source_file").aggregate(combine).rename_columns(_SPANS.names[:4])

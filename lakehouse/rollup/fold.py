@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 _ROW_GROUP = 65_536
-_PIECE = 200_000
 # Loose nodes of parts that wait go to a file of about so many.
 _REST_NODES = 500_000
 _MARKS = -1
@@ -171,7 +170,7 @@ def _surveyed(
 def _count(item: Item, survey: Survey) -> Iterator[pa.Table]:
     """Yield how many nodes of a file come for each part, and a sample of their starts."""
     columns = pa.schema({"level": pa.int32(), "start_us": pa.int64()})
-    for nodes in pieces_of(place_at(item["path"]), columns, _PIECE):
+    for nodes in pieces_of(item["path"], columns):
         levels, starts = _places(nodes)
         found = place(survey.parts, survey.horizons, levels, starts)
         counts = np.bincount(found[found >= 0], minlength=len(survey.parts))
@@ -287,7 +286,7 @@ class Folding:
 
 
 def _by_part(item: Item, folding: Folding) -> Iterator[pa.Table]:
-    for nodes in pieces_of(place_at(item["path"]), folding.sink.columns, _PIECE):
+    for nodes in pieces_of(item["path"], folding.sink.columns):
         numbers = folding.numbers_of(nodes)
         is_own = numbers >= _MARKS
         own = nodes if is_own.all() else nodes.filter(pa.array(is_own))

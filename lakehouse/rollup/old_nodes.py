@@ -26,14 +26,12 @@ from lakehouse.storage.tables.rollup_table import declared_schema
 from lakehouse.storage.tables.table_commits import arrow_schema, fitted
 from lakehouse.storage.tables.table_log import files_between, most_rows
 from lakehouse.storage.tables.table_reads import pieces_of
-from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item
     from lakehouse.storage.tables.backfill import Backfill
     from lakehouse.storage.tables.rollup_table import RollupSchema
 
-_PIECE = 200_000
 # No column of a stream has "__" in its name.
 _BUCKET = pa.field("kernel__bucket", pa.int32())
 # Rows that are not markers.
@@ -129,7 +127,7 @@ def write_old_nodes(
 
 
 def _moved(item: Item, old: OldNodes) -> Iterator[pa.Table]:
-    for nodes in pieces_of(place_at(item["path"]), old.columns, _PIECE):
+    for nodes in pieces_of(item["path"], old.columns):
         yield from old.moved(nodes)
 
 

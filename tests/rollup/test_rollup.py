@@ -13,6 +13,7 @@ from jobs import build_rollups, maintain
 from lakehouse.ingest import raw_rows
 from lakehouse.rollup import rollup
 from lakehouse.settings import Settings, load_settings
+from lakehouse.storage.tables import table_reads
 from lakehouse.storage.tables.rollup_table import read_marker
 from tests.end_to_end.pipeline import digest
 from tests.engine.jobs import jobs_of
@@ -121,7 +122,7 @@ def test_order_and_cut_of_batches_and_of_tasks_change_no_node(
     whole = nodes(forward)
     (tmp_path / "landing" / "0.ndjson").unlink()
 
-    monkeypatch.setattr(raw_rows, "_PIECE", 7)
+    monkeypatch.setattr(table_reads, "PIECE_ROWS", 7)
     monkeypatch.setattr(raw_rows, "ROWS_A_TASK", 10)
     for parts in (range(1), range(1, 3)):
         for part in parts:

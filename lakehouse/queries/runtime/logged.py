@@ -25,7 +25,6 @@ from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.reading import TaskRows
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
-from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
@@ -49,7 +48,6 @@ _FIGURES = pa.schema(
         *((name, pa.list_(pa.int64())) for name in ("first", "last")),
     ]
 )
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ def _figures(
     item: Item, *, batches: tuple[int, int], reach: Reach, gone_before_us: int
 ) -> Iterator[pa.Table]:
     """Yield the figures of a file's logged rows, by batch and bucket; the first has the ranges of all."""
-    for rows in pieces_of(place_at(item["path"]), _COLUMNS, _PIECE):
+    for rows in pieces_of(item["path"], _COLUMNS):
         is_new = pc.and_(pc.greater(rows["batch"], batches[0]), pc.less_equal(rows["batch"], batches[1]))
         own = rows.filter(pc.and_(is_new, pc.equal(rows["what"], "missed")))
         if not own.num_rows:

@@ -21,7 +21,6 @@ from lakehouse.spark import tables
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
-from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item
@@ -153,7 +152,7 @@ def drop_old_states(engine: Engine, layout: Home, query: str) -> None:
 def _markers(item: Item, *, batch: int) -> Iterator[pa.Table]:
     """Yield from when on the segments of each part are in use, as a file says it of a batch."""
     columns = pa.schema([*_MARKERS, ("batch", pa.int64()), ("content", pa.binary())])
-    for rows in pieces_of(place_at(item["path"]), columns, _STATE_ROWS):
+    for rows in pieces_of(item["path"], columns, _STATE_ROWS):
         is_marker = pc.and_(pc.equal(rows["batch"], batch), pc.is_null(rows["content"]))
         found = rows.filter(is_marker).group_by("part").aggregate([("leave_us", "min")])
         yield found.rename_columns({"leave_us_min": "leave_us"}).select(_MARKERS.names)

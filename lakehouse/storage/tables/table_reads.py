@@ -13,6 +13,9 @@ from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema, fitted
 from lakehouse.storage.tables.table_files import source
 from lakehouse.storage.tables.table_log import Between, read_parts
+from lakehouse.storage.tables.tables_place import place_at
+
+PIECE_ROWS = 200_000
 
 
 def read_between(
@@ -38,13 +41,14 @@ def parts_between(
         yield fitted(part, columns)
 
 
-def pieces_of(path: Path, columns: pa.Schema, rows: int) -> Iterator[pa.Table]:
-    """Yield some columns of a file's rows, so many rows at a time; columns that the file lacks are null.
+def pieces_of(address: Path | str, columns: pa.Schema, rows: int | None = None) -> Iterator[pa.Table]:
+    """Yield some columns of a file's rows, ``PIECE_ROWS`` of them at a time; columns that the file lacks are null.
 
     Memory: a row group of the file, and a piece.
     """
+    path = place_at(address) if isinstance(address, str) else address
     with naming(path), parquet.ParquetFile(source(path)) as file:
-        for batch in file.iter_batches(rows, columns=columns.names):
+        for batch in file.iter_batches(rows or PIECE_ROWS, columns=columns.names):
             yield fitted(pa.Table.from_batches([batch]), columns)
 
 
