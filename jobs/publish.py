@@ -48,9 +48,9 @@ def publish_streams(
     settings: Settings, *, unchecked: bool = False, anew: bool = False
 ) -> tuple[dict[str, Any], Exception | None]:
     """Publish as ``run``; return the figures, and the fault of a stream for which ``run`` raises, if any."""
-    from lakehouse.serving.file.brought import bring_current
-    from lakehouse.serving.file.previous import kept_open
-    from lakehouse.serving.file.versions import store_of
+    from lakehouse.serving.publish.publish import kept_open
+    from lakehouse.serving.versions.downloads import download_current
+    from lakehouse.serving.versions.versions import store_of
     from lakehouse.spark import tables
 
     layout = settings.layout
@@ -58,7 +58,7 @@ def publish_streams(
         leases.enter_context(tables.lease(layout.serving))
         faults = _held_by_others(settings, leases)
         if (store := store_of(layout.serving)) is not None:
-            bring_current(layout.serving, store)
+            download_current(layout.serving, store)
         leases.enter_context(kept_open(layout))
         try:
             figures, differing = publish_sound(faults, settings, unchecked, anew)

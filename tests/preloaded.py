@@ -10,14 +10,14 @@ import pkgutil
 from importlib import import_module
 
 from infra import compile_kernels
-from lakehouse.serving.file.macros import bound, macros
+from lakehouse.serving.publish.macros import bound, macros
 
 JOBS = (
     *("build_rollups", "ingest", "maintain", "maintain_queries", "merge_raw", "publish"),
     *("repair_late", "run_queries"),
 )
 # Of these all modules, since what a query needs depends on its kind.
-PACKAGES = ("lakehouse.queries", "lakehouse.serving.file")
+PACKAGES = ("lakehouse.queries", "lakehouse.serving.publish", "lakehouse.serving.segments")
 # Imported by functions of jobs and of libraries.
 LATER = ("deltalake", "pyarrow.acero", "pyarrow.dataset", "pyspark.sql", "sqlglot.dialects.spark")
 

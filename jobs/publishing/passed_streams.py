@@ -13,8 +13,8 @@ from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.tables.integrity import damage_in
 
 if TYPE_CHECKING:
-    from lakehouse.serving.file.snapshot import StreamSnapshot
-    from lakehouse.serving.file.withheld import Withheld
+    from lakehouse.serving.publish.snapshot import StreamSnapshot
+    from lakehouse.serving.publish.withheld import Withheld
 
 
 def snapshots_to_publish(
@@ -27,7 +27,7 @@ def snapshots_to_publish(
     other's.
     """
     from lakehouse.rollup.rollup import HistoryErased, RollupOutdated
-    from lakehouse.serving.file.withheld import Withheld
+    from lakehouse.serving.publish.withheld import Withheld
 
     snapshots, withheld = [], []
     for stream in settings.streams.values():

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import Query, kind_of
-from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of, totals_of
-from lakehouse.serving.file.unchecked import ranges_through
+from lakehouse.serving.publish.snapshot import StreamSnapshot, measures_of, ranges_through, totals_of
 from lakehouse.settings import Settings
 from lakehouse.storage.corrections import published_facts, read_corrections
 from lakehouse.storage.doubtful import AMBIGUOUS, REPEAT
@@ -21,7 +20,7 @@ from lakehouse.storage.tables.table_log import newest_version
 
 if TYPE_CHECKING:
     from lakehouse.queries.runtime.batch_metrics import Facts
-    from lakehouse.serving.file.query_snapshot import QuerySnapshot
+    from lakehouse.serving.publish.query_snapshot import QuerySnapshot
     from lakehouse.storage.layout import Home
 
 

@@ -17,11 +17,11 @@ from lakehouse.queries.registered import as_published
 from lakehouse.settings import Settings
 
 if TYPE_CHECKING:
-    from lakehouse.serving.file.gate import TotalsDiffer
-    from lakehouse.serving.file.publish import Published
-    from lakehouse.serving.file.query_snapshot import QuerySnapshot
-    from lakehouse.serving.file.snapshot import StreamSnapshot
-    from lakehouse.serving.file.withheld import Withheld
+    from lakehouse.serving.publish.gate import TotalsDiffer
+    from lakehouse.serving.publish.publish import Published
+    from lakehouse.serving.publish.query_snapshot import QuerySnapshot
+    from lakehouse.serving.publish.snapshot import StreamSnapshot
+    from lakehouse.serving.publish.withheld import Withheld
     from lakehouse.storage.layout import Home
 
 log = logging.getLogger(__name__)
@@ -31,10 +31,13 @@ def publish_sound(
     faults: Mapping[str, Exception], settings: Settings, unchecked: bool, anew: bool
 ) -> tuple[dict[str, Any], TotalsDiffer | None]:
     """Publish the streams whose tables have no faults; return the figures, and totals that differ."""
-    from lakehouse.serving.file.agreeing import publish_agreeing
-    from lakehouse.serving.file.news import is_due, with_changes
-    from lakehouse.serving.file.previous import published_queries
-    from lakehouse.serving.file.publish import is_current, shared_batches
+    from lakehouse.serving.publish.appended_nodes import is_due, with_changes
+    from lakehouse.serving.publish.publish import (
+        is_current,
+        publish_agreeing,
+        published_queries,
+        shared_batches,
+    )
 
     layout = settings.layout
     scratch = layout.serving / ".nodes"
@@ -79,10 +82,9 @@ def _made_anew(
     version: int,
 ) -> tuple[Published, TotalsDiffer | None, list[Withheld]]:
     """Publish without sharing; report where the current version differs from the new one, which replaces it."""
-    from lakehouse.serving.file.agreeing import publish_agreeing
-    from lakehouse.serving.file.publish import drift
-    from lakehouse.serving.file.rows_drift import rows_drift
-    from lakehouse.serving.file.versions import hold_version
+    from lakehouse.serving.publish.drift import rows_drift
+    from lakehouse.serving.publish.publish import drift, publish_agreeing
+    from lakehouse.serving.versions.versions import hold_version
 
     differs = drift(layout, whole)
     with hold_version(layout.serving, version):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakehouse.serving.file.versions import NotPublished, current_version
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.versions.versions import NotPublished, current_version
 from lakehouse.storage.layout import Home
 
 # Stream, reason, open and closed records.

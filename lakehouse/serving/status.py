@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.config.durations import AHEAD_US
-from lakehouse.serving.file.brought import kept_versions
-from lakehouse.serving.file.versions import NotPublished, current_version, files_of_version
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.versions.downloads import kept_versions
+from lakehouse.serving.versions.versions import NotPublished, current_version, files_of_version
 from lakehouse.storage.control.outcomes import read_all
 from lakehouse.storage.heartbeats import read_heartbeats, service_heartbeat
 from lakehouse.storage.layout import Home

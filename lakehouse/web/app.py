@@ -17,16 +17,17 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Asgi
 
 from lakehouse.storage.layout import Home
-from lakehouse.web import changes, events, file, home_tables, page, questions, tables
-from lakehouse.web.access import Access
-from lakehouse.web.binding import checked
+from lakehouse.web import file, home_tables, page, questions, tables
 from lakehouse.web.connections import config_of
+from lakehouse.web.events import changes, events
+from lakehouse.web.events.webhooks import Webhooks
 from lakehouse.web.parameters import Limits
 from lakehouse.web.problems import answer_with_problems, problem_of, response_of
 from lakehouse.web.prometheus import routes as prometheus
 from lakehouse.web.responses import Declared
+from lakehouse.web.security.access import Access
+from lakehouse.web.security.binding import checked
 from lakehouse.web.versions import Versions
-from lakehouse.web.webhooks import Webhooks
 from lakehouse.web.work import ClientLeft, Work
 
 # Ten times the longest statement; more is never read into memory.

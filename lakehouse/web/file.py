@@ -15,14 +15,14 @@ from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Send
 from starlette.types import Scope as ScopeOf
 
-from lakehouse.serving.file.brought import hold_brought
-from lakehouse.serving.file.segments import catalog
-from lakehouse.serving.file.versions import Hold, database_path, segment_path, segments_of
-from lakehouse.web.access import check_all_streams
+from lakehouse.serving.segments.segments import catalog
+from lakehouse.serving.versions.downloads import hold_downloaded
+from lakehouse.serving.versions.versions import Hold, database_path, segment_path, segments_of
 from lakehouse.web.home_tables import layout_of
 from lakehouse.web.problems import Problem
 from lakehouse.web.responses import Asked, At, etag, headers_of, is_known
-from lakehouse.web.tokens import Scope
+from lakehouse.web.security.access import check_all_streams
+from lakehouse.web.security.tokens import Scope
 
 _DUCKDB = "application/vnd.duckdb"
 
@@ -47,7 +47,7 @@ async def segment(request: Request, segment: str, at: At = Asked) -> Response:
 async def attach(request: Request, at: At = Asked) -> Response:
     """Return SQL for a DuckDB with the extension httpfs; afterwards it has the version's tables and macros."""
     check_all_streams(request, Scope.FILE)
-    with hold_brought(layout_of(request).serving, at.version) as held:
+    with hold_downloaded(layout_of(request).serving, at.version) as held:
         segments = segments_of(held.path)
     base = f"{request.base_url}v/{at.version}"
     if not re.fullmatch(r"[\w:/.\[\]-]+", base):
@@ -83,7 +83,7 @@ def _file(request: Request, at: At, segment: str | None) -> Response:
     # A segment is the same in every version that names it.
     validator = etag(at, "file") if segment is None else f'"segment-{segment}"'
     with ExitStack() as held:
-        version = held.enter_context(hold_brought(folder, at.version))
+        version = held.enter_context(hold_downloaded(folder, at.version))
         if segment is not None and (
             not re.fullmatch(r"\d+r?", segment) or segment not in segments_of(version.path)
         ):

@@ -20,13 +20,13 @@ from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.status import status
 from lakehouse.serving.table_reader import connected
 from lakehouse.storage.layout import Home
-from lakehouse.web.access import check_all_streams, check_stream, token
 from lakehouse.web.formats import Format, Rows, json_bytes, json_value, written
 from lakehouse.web.parameters import limits_of
 from lakehouse.web.problems import Problem
 from lakehouse.web.responses import respond, work_of
+from lakehouse.web.security.access import check_all_streams, check_stream, token
+from lakehouse.web.security.tokens import Scope
 from lakehouse.web.tables import fetched
-from lakehouse.web.tokens import Scope
 from lakehouse.web.work import Stop
 
 router = APIRouter(tags=["home"])

@@ -14,10 +14,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from lakehouse.storage.tables.tables_place import is_on_store
-from lakehouse.web.access import check_all_streams
 from lakehouse.web.assets import FOLDER, LIBRARY, library
 from lakehouse.web.problems import Problem
 from lakehouse.web.responses import REVALIDATE
+from lakehouse.web.security.access import check_all_streams
 
 router = APIRouter(include_in_schema=False)
 # Reports are pages of Great Expectations without scripts (quality/pages.py); their own headers hold them to it.

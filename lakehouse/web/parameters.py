@@ -12,8 +12,8 @@ from pydantic import AfterValidator
 
 from lakehouse.serving.ask.question import Question, aggregate_named, microseconds
 from lakehouse.serving.ask.series import MOST_KEYS, MOST_POINTS
-from lakehouse.web.access import check_stream
 from lakehouse.web.problems import Problem
+from lakehouse.web.security.access import check_stream
 
 Aggregate = Annotated[str, AfterValidator(aggregate_named)]
 # Wide enough for every event time that a stream may accept; years 1 to 9999.

@@ -16,11 +16,11 @@ from lakehouse.serving.ask.question import INCREASE, Question, with_default, wit
 from lakehouse.serving.ask.series import Series, series, series_by
 from lakehouse.serving.sandbox.guard import LONGEST_STATEMENT
 from lakehouse.serving.sandbox.sandbox import PublishedReader, run_sql
-from lakehouse.web.access import check_all_streams, note
 from lakehouse.web.formats import Format, Rows, written
 from lakehouse.web.parameters import SeriesQuestion, limits_of, one_more, question, series_question
 from lakehouse.web.responses import Asked, At, answered, respond, versions_of, work_of
-from lakehouse.web.tokens import Scope
+from lakehouse.web.security.access import check_all_streams, note
+from lakehouse.web.security.tokens import Scope
 from lakehouse.web.work import Stop
 
 _ANSWER = {

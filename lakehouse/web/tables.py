@@ -16,11 +16,11 @@ from lakehouse.serving.ask.waits import WAITS, waits_over_time
 from lakehouse.serving.literals import name as quoted
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import PublishedReader
-from lakehouse.web.access import check_all_streams, check_stream, token
 from lakehouse.web.formats import Format, Rows
 from lakehouse.web.parameters import BEGINNING_US, END_US, limits_of, microseconds_of
 from lakehouse.web.problems import Problem
 from lakehouse.web.responses import Asked, At, answered
+from lakehouse.web.security.access import check_all_streams, check_stream, token
 
 # What can be read of a query, and the column that its rows are sorted by.
 _FOUND = {

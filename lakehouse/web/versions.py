@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from lakehouse.serving.file.brought import hold_brought, look
-from lakehouse.serving.file.versions import NotPublished, current_version
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
+from lakehouse.serving.versions.downloads import hold_downloaded, look
+from lakehouse.serving.versions.versions import NotPublished, current_version
 from lakehouse.storage.layout import Home
 
 # Each open version holds its file's footer and up to 512 MB while it works.
@@ -48,7 +48,7 @@ class Versions:
         self._look_at = 0.0
 
     def look(self) -> int:
-        """Return the number of the current version, after what is published elsewhere was brought here.
+        """Return the number of the current version, after what is published elsewhere was downloaded.
 
         Raises:
             NotPublished: before the first publish.
@@ -79,7 +79,7 @@ class Versions:
         """
         if version not in self._open:
             # One that has to be fetched first must not hold up questions about others.
-            hold_brought(self._layout.serving, version).close()
+            hold_downloaded(self._layout.serving, version).close()
         with self._lock:
             found = self._opened(version)
             found.asked += 1

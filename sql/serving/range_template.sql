@@ -108,11 +108,11 @@ CREATE MACRO {aggregate}_of(asked, inside) AS TABLE
         bucket, from_us, to_us, least_cut
     FROM (
         SELECT
-            * REPLACE (
-                CASE WHEN doubt IS NULL THEN low ELSE {sure_low} END AS low,
-                CASE WHEN doubt IS NULL THEN high ELSE {sure_high} END AS high,
-                greatest(rows_low - ifnull(doubt.n, 0), 0) AS rows_low
-            )
+            key, value, exact, exact_value, rows, rows_high, nodes_read, finest_granularity_us, as_of_version, grouping, final,
+            bucket, from_us, to_us, least_cut, doubt, absent, least_end, most_end,
+            CASE WHEN doubt IS NULL THEN low ELSE {sure_low} END AS low,
+            CASE WHEN doubt IS NULL THEN high ELSE {sure_high} END AS high,
+            greatest(rows_low - ifnull(doubt.n, 0), 0) AS rows_low
         FROM (
             SELECT
                 folded.*,

@@ -32,7 +32,7 @@ import psutil
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Question
 from lakehouse.serving.sandbox.sandbox import open_published
-from lakehouse.web.tokens import OWN_TOKEN
+from lakehouse.web.security.tokens import OWN_TOKEN
 from tests.benchmarks.parts import run_parts
 from tests.benchmarks.rollup.serving import (
     DAY_US,

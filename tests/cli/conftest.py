@@ -16,8 +16,8 @@ import pytest
 
 from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.cli.app import call
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
+from lakehouse.serving.publish.publish import publish
+from lakehouse.serving.publish.snapshot import PublishedMeasure, StreamSnapshot
 from lakehouse.storage.layout import Home
 
 MINUTE_US, DAY_US = 60_000_000, 86_400_000_000

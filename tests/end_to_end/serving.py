@@ -16,12 +16,12 @@ from typing import Any
 import duckdb
 
 from lakehouse.serving.ask.ask import ask
-from lakehouse.serving.file.versions import NotPublished
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.versions.versions import NotPublished
 from lakehouse.storage.heartbeats import service_heartbeat
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_columns
-from lakehouse.web.tokens import OWN_TOKEN
+from lakehouse.web.security.tokens import OWN_TOKEN
 from tests.readings import declared
 
 T0 = 1_600_000_000

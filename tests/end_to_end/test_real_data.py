@@ -17,9 +17,9 @@ from lakehouse.engine import engine_of
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.serving.file.versions import hold_current
 from lakehouse.serving.sandbox.locked import connect_locked
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.versions.versions import hold_current
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.tables.table_log import read_log
 from tests.conftest import compile_plans

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakehouse.algorithms.rollup.levels import Level
-from lakehouse.serving.file.publish import publish
+from lakehouse.serving.publish.publish import publish
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.storage.layout import Home
 from tests.faults.report import Progress

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.versions import segment_path
+from lakehouse.serving.publish.publish import publish
 from lakehouse.serving.sandbox.sandbox import PublishedReader, SqlFailed, open_published, run_sql
+from lakehouse.serving.versions.versions import segment_path
 from lakehouse.storage.layout import Home
 from tests.faults.report import Progress
 from tests.serving.conftest import STREAMS
@@ -29,7 +29,7 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
         folder.mkdir()
         (folder / "secret.csv").write_text(f"{SECRET}\n", encoding="ascii")
         (folder / "link.csv").symlink_to(folder / "secret.csv")
-        with patch("lakehouse.serving.file.merge.OWN_NODES", 1), patch.dict(os.environ, SECRET=SECRET):
+        with patch("lakehouse.serving.segments.merge.OWN_NODES", 1), patch.dict(os.environ, SECRET=SECRET):
             publish(Home(home), [STREAMS["pair"].write(Path(name) / "pair")])
             with open_published(home) as reader:
                 tried = (_tried(reader, payload, folder) for payload in payloads)

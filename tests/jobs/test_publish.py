@@ -10,9 +10,9 @@ from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.rollup import rollup
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AGGREGATES, Answer
-from lakehouse.serving.file import build
-from lakehouse.serving.file.gate import TotalsDiffer
-from lakehouse.serving.file.node_rows import folded_nodes
+from lakehouse.serving.publish import build
+from lakehouse.serving.publish.gate import TotalsDiffer
+from lakehouse.serving.publish.node_rows import folded_nodes
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.serving.status import status
 from lakehouse.settings import Settings
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakehouse.serving.file.snapshot import StreamSnapshot
+    from lakehouse.serving.publish.snapshot import StreamSnapshot
 
 pytestmark = pytest.mark.spark
 T0 = 1_600_000_000

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakehouse.algorithms.rollup.levels import Level
-from lakehouse.serving.file.publish import publish
+from lakehouse.serving.publish.publish import publish
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 from lakehouse.storage.layout import Home
 from tests.serving.streams import RandomStream, random_rows

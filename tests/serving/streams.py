@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level, horizons
-from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot, Total
-from lakehouse.serving.file.sums import create_macros, pairs
+from lakehouse.serving.publish.snapshot import PublishedMeasure, StreamSnapshot, Total
+from lakehouse.serving.publish.sums import create_macros, pairs
 
 MEASURES = (
     PublishedMeasure("temp", "double"),

@@ -25,9 +25,9 @@ from lakehouse.config.stream import Stream
 from lakehouse.rollup.nodes import folder_of
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Answer, Question
-from lakehouse.serving.file.macros import macros
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of
+from lakehouse.serving.publish.macros import macros
+from lakehouse.serving.publish.publish import publish
+from lakehouse.serving.publish.snapshot import StreamSnapshot, measures_of
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 from lakehouse.settings import load_settings
 from lakehouse.storage.layout import Home

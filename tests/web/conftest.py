@@ -84,7 +84,7 @@ def wait_for(holds: Callable[[], object], seconds: float = 20) -> None:
 
 def published(folder: Path, name: str) -> Home:
     """Return a home of its own with one small stream, for tests that change it."""
-    from lakehouse.serving.file.publish import publish
+    from lakehouse.serving.publish.publish import publish
     from tests.serving.conftest import STREAMS
 
     home = Home(folder / "home")

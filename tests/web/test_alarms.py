@@ -22,8 +22,8 @@ from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld, lease
 from lakehouse.storage.control.store import FILE
 from lakehouse.web.app import WebOptions
+from lakehouse.web.events.webhooks import Webhooks
 from lakehouse.web.versions import Versions
-from lakehouse.web.webhooks import Webhooks
 from tests.cli.pages.test_chart_page import EVIL
 from tests.queries.aggregate.test_commands import published, run_by_hand
 from tests.queries.answered import Alarm, declare

@@ -16,7 +16,7 @@ import pandas
 import pytest
 from starlette.testclient import TestClient
 
-from lakehouse.serving.file.publish import publish
+from lakehouse.serving.publish.publish import publish
 from lakehouse.storage.layout import Home
 from lakehouse.web.app import WebOptions
 from lakehouse.web.parameters import Limits

@@ -15,8 +15,8 @@ import pytest
 
 from lakehouse.storage.layout import Home
 from lakehouse.web import connections
-from lakehouse.web.access import MOST_PARAMETERS
 from lakehouse.web.connections import LONGEST_HEADERS
+from lakehouse.web.security.access import MOST_PARAMETERS
 from tests.serving.conftest import Lakehouse
 from tests.web.conftest import TOKEN, held_versions, published, served, wait_for
 

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from lakehouse.serving.ask.ask import ask
-from lakehouse.serving.file import merge
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.versions import segments_of
+from lakehouse.serving.publish.publish import publish
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.segments import merge
+from lakehouse.serving.versions.versions import segments_of
 from lakehouse.storage.layout import Home
 from tests.serving.conftest import STREAMS
 from tests.web.conftest import TOKEN, client_of, held_versions, served

@@ -25,8 +25,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from lakehouse.cli.app import call
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.withheld import Withheld
+from lakehouse.serving.publish.publish import publish
+from lakehouse.serving.publish.withheld import Withheld
 from lakehouse.serving.sandbox.sandbox import run_sql
 from lakehouse.storage.layout import Home
 from tests.serving.conftest import STREAMS, Lakehouse

@@ -11,7 +11,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from lakehouse.storage.layout import Home
-from lakehouse.web.tokens import Scope, add_token, revoke_token
+from lakehouse.web.security.tokens import Scope, add_token, revoke_token
 from tests.web.conftest import client_of, published, served
 from tests.web.test_page import browser, drawn_in_a_browser, opened
 

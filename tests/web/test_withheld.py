@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.withheld import Withheld
+from lakehouse.serving.publish.publish import publish
+from lakehouse.serving.publish.withheld import Withheld
 from lakehouse.storage.layout import Home
 from tests.serving.conftest import STREAMS
 from tests.web.conftest import client_of, published

@@ -80,8 +80,8 @@ def _answer(options: Globals, bind: str, log_json: bool) -> None:
     from lakehouse.cli.commands.web import drawn_token
     from lakehouse.service.child import keep_running
     from lakehouse.service.logs import VARIABLE
-    from lakehouse.web.binding import BindRefused, checked
-    from lakehouse.web.tokens import OWN_TOKEN
+    from lakehouse.web.security.binding import BindRefused, checked
+    from lakehouse.web.security.tokens import OWN_TOKEN
 
     try:
         checked(Home(options.home_folder()), bind)

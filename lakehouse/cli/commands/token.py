@@ -55,7 +55,7 @@ def token(
     """
     from lakehouse.cli.output import print_json, print_table
     from lakehouse.storage.layout import Home
-    from lakehouse.web.tokens import Scope, TokenError, add_token, read_tokens, revoke_token
+    from lakehouse.web.security.tokens import Scope, TokenError, add_token, read_tokens, revoke_token
 
     layout = Home(globals_of(context).home_folder())
     if (action is Action.LIST) is bool(name):

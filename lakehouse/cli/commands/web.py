@@ -61,7 +61,7 @@ def web(
 def drawn_token(options: Globals) -> str:
     """Return the server's own token, empty where the home has tokens."""
     from lakehouse.storage.layout import Home
-    from lakehouse.web.tokens import TokenError, own_token
+    from lakehouse.web.security.tokens import TokenError, own_token
 
     try:
         return own_token(Home(options.home_folder()))
@@ -73,7 +73,7 @@ def _server_of(options: Globals, bind: str, limits: Limits, at_once: int, own: s
     """Return a server of the home that the global options name, with the alerts of its configuration if it has one."""
     from lakehouse.storage.layout import Home
     from lakehouse.web.app import WebOptions, build_server
-    from lakehouse.web.binding import BindRefused
+    from lakehouse.web.security.binding import BindRefused
 
     url, secret = None, ""
     # Whoever only asks needs no configuration: a home is enough.

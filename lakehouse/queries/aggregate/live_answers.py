@@ -15,10 +15,10 @@ import duckdb
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, final_ticks, show_alarms
 from lakehouse.serving.ask.answer_series import AnswerSeries, groups_of, series_of, whole_question
 from lakehouse.serving.ask.series import MOST_KEYS, Key
-from lakehouse.serving.file.macros import LAST_FILE
-from lakehouse.serving.file.query_snapshot import write_alone
-from lakehouse.serving.file.row_store import RowStore
 from lakehouse.serving.literals import name
+from lakehouse.serving.publish.macros import LAST_FILE
+from lakehouse.serving.publish.query_snapshot import write_alone
+from lakehouse.serving.segments.row_store import RowStore
 from sql import statement
 
 Facts = dict[str, Any]

@@ -22,22 +22,22 @@ from lakehouse.queries.runtime.snapshot import (
     shared_rows,
     shown_columns,
 )
-from lakehouse.serving.file.query_snapshot import (
+from lakehouse.serving.literals import literal, name, row, text
+from lakehouse.serving.publish.query_snapshot import (
     QuerySnapshot,
     ShownColumn,
     comment,
     comment_columns,
     comments_of,
 )
-from lakehouse.serving.file.row_store import Appended
-from lakehouse.serving.file.shared_rows import SharedRows
-from lakehouse.serving.literals import literal, name, row, text
+from lakehouse.serving.segments.row_store import Appended
+from lakehouse.serving.segments.shared_rows import SharedRows
 from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     import duckdb
 
-    from lakehouse.serving.file.row_store import RowStore
+    from lakehouse.serving.segments.row_store import RowStore
 
 _METRICS = KindsMetrics({name: name for name in ("answered", "revised", "late")}, ["newest_us"])
 

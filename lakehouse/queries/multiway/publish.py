@@ -22,7 +22,7 @@ from lakehouse.storage.layout import Home
 if TYPE_CHECKING:
     import duckdb
 
-    from lakehouse.serving.file.row_store import RowStore
+    from lakehouse.serving.segments.row_store import RowStore
 
 _METRICS = KindsMetrics({"rows_found": "results"}, ["newest_us"])
 

@@ -26,8 +26,8 @@ from lakehouse.queries.runtime.snapshot import (
     shared_rows,
     shown_columns,
 )
-from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.literals import text
+from lakehouse.serving.segments.shared_rows import SharedRows
 from lakehouse.storage.layout import Home
 from sql import statement
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from lakehouse.algorithms.late_join.contract import Int64s
-    from lakehouse.serving.file.row_store import RowStore
+    from lakehouse.serving.segments.row_store import RowStore
 
 _SIDES = ("left", "right")
 _METRICS = KindsMetrics({"rows_found": "pairs"}, [f"{side}_newest_us" for side in _SIDES])

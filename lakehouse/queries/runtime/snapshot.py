@@ -25,10 +25,10 @@ from lakehouse.queries.runtime.batch_metrics import (
     is_open,
     read_metrics_after,
 )
-from lakehouse.serving.file.query_snapshot import QuerySnapshot, ShownColumn, comments_of
-from lakehouse.serving.file.row_store import Appended, RowStore
-from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.literals import name, parquet
+from lakehouse.serving.publish.query_snapshot import QuerySnapshot, ShownColumn, comments_of
+from lakehouse.serving.segments.row_store import Appended, RowStore
+from lakehouse.serving.segments.shared_rows import SharedRows
 from lakehouse.storage.doubtful import doubts_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import bounds, files_between, table_id

@@ -20,7 +20,7 @@ from lakehouse.storage.layout import Home
 if TYPE_CHECKING:
     import duckdb
 
-    from lakehouse.serving.file.row_store import RowStore
+    from lakehouse.serving.segments.row_store import RowStore
 
 _METRICS = KindsMetrics({"rows_found": "selected"}, ["time_us"])
 

@@ -21,8 +21,8 @@ from lakehouse.serving.ask.doubt import doubts
 from lakehouse.serving.ask.ladder import chosen_grouping, ladder_of
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order
-from lakehouse.serving.file.macros import macros_of
 from lakehouse.serving.literals import name, parquet, text
+from lakehouse.serving.publish.macros import macros_of
 from lakehouse.serving.sandbox.locked import MEMORY_LIMIT
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.serving.table_reader import connected

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import duckdb
 
-from lakehouse.serving.file.segments import attach
-from lakehouse.serving.file.versions import anew, segments_of
 from lakehouse.serving.sandbox.limits import MEMORY_MB
+from lakehouse.serving.segments.segments import attach
+from lakehouse.serving.versions.versions import anew, segments_of
 from lakehouse.storage.damaged import DamagedFile
 
 MEMORY_LIMIT = f"{MEMORY_MB}MB"

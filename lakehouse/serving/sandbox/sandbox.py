@@ -22,10 +22,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.config.config_paths import located, store_url
-from lakehouse.serving.file.brought import hold_brought
-from lakehouse.serving.file.versions import Hold, hold, store_of
 from lakehouse.serving.sandbox.limits import MEMORY_MB, TIMEOUT_S
 from lakehouse.serving.sandbox.together import TooMuchTogether, counted
+from lakehouse.serving.versions.downloads import hold_downloaded
+from lakehouse.serving.versions.versions import Hold, hold, store_of
 from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def open_published(home: Path | Home, version: int | None = None) -> PublishedRe
         VersionGone: when the version asked for is not kept.
     """
     layout = home if isinstance(home, Home) else Home(located(home, Path()) if store_url(home) else home)
-    take = hold if store_of(layout.serving) is None else hold_brought
+    take = hold if store_of(layout.serving) is None else hold_downloaded
     return PublishedReader(take(layout.serving, version))
 
 

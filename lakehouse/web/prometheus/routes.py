@@ -14,7 +14,6 @@ from starlette.responses import Response
 from lakehouse.config.durations import parse_duration
 from lakehouse.serving.ask.question import AskError, microseconds
 from lakehouse.serving.sandbox.sandbox import PublishedReader
-from lakehouse.web.access import MOST_PARAMETERS, check_all_streams, check_stream, note, token
 from lakehouse.web.formats import json_bytes
 from lakehouse.web.parameters import BEGINNING_US, END_US
 from lakehouse.web.problems import Problem
@@ -22,6 +21,7 @@ from lakehouse.web.prometheus.evaluate import MOST_TIMES, Found, Samples, alerts
 from lakehouse.web.prometheus.metrics import label_sets, matching, metrics_of, seen_only
 from lakehouse.web.prometheus.promql import AlertsQuestion, Asked, PromqlRefused, parsed, selected
 from lakehouse.web.responses import versions_of, work_of
+from lakehouse.web.security.access import MOST_PARAMETERS, check_all_streams, check_stream, note, token
 from lakehouse.web.work import Stop
 
 router = APIRouter(tags=["prometheus"])

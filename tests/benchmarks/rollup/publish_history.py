@@ -27,8 +27,8 @@ from jobs import publish
 from jobs.publishing.snapshots import queries_to_publish, snapshot_of
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.pairs.tables import create_tables
-from lakehouse.serving.file import macros
-from lakehouse.serving.file import publish as published_file
+from lakehouse.serving.publish import macros
+from lakehouse.serving.publish import publish as published_file
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import build_session

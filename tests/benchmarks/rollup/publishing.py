@@ -24,10 +24,10 @@ from typing import Any
 import duckdb
 
 from lakehouse.algorithms.rollup.levels import Level, horizons
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.snapshot import ChangedNodes, PublishedMeasure, StreamSnapshot
-from lakehouse.serving.file.versions import files_of_version
+from lakehouse.serving.publish.publish import publish
+from lakehouse.serving.publish.snapshot import ChangedNodes, PublishedMeasure, StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
+from lakehouse.serving.versions.versions import files_of_version
 from lakehouse.storage.layout import Home
 from tests.benchmarks import page
 from tests.benchmarks.rollup.serving import (

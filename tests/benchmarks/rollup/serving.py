@@ -29,8 +29,8 @@ import duckdb
 from lakehouse.algorithms.rollup.levels import Level, horizons
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Question
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
+from lakehouse.serving.publish.publish import publish
+from lakehouse.serving.publish.snapshot import PublishedMeasure, StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.storage.layout import Home
 from tests.benchmarks import page

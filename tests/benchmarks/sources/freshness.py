@@ -28,8 +28,8 @@ import numpy as np
 import psutil
 
 from lakehouse.serving.ask.ask import ask
-from lakehouse.serving.file.versions import NotPublished
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.versions.versions import NotPublished
 from lakehouse.storage.heartbeats import service_heartbeat
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_log

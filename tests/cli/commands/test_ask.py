@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lakehouse.serving.file.publish import publish
+from lakehouse.serving.publish.publish import publish
 from lakehouse.storage.layout import Home
 from tests.cli.conftest import ROWS, START_US, Tidemark
 from tests.serving.conftest import STREAMS

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.withheld import Withheld
+from lakehouse.serving.publish.publish import publish
+from lakehouse.serving.publish.withheld import Withheld
 from lakehouse.storage.layout import Home
 from tests.cli.conftest import START_US, Tidemark
 from tests.cli.pages.test_chart_page import charts_of

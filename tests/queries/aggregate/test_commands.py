@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lakehouse.queries.aggregate.publish import snapshot_of
-from lakehouse.serving.file.publish import publish
+from lakehouse.serving.publish.publish import publish
 from lakehouse.settings import Settings
 from tests.cli.conftest import Tidemark
 from tests.cli.pages.test_chart_page import EVIL, charts_of, in_a_browser, is_harmless, opened

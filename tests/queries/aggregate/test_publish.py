@@ -12,12 +12,12 @@ from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.kind import Query
 from lakehouse.queries.registered import QueryError
-from lakehouse.serving.file import row_store
-from lakehouse.serving.file.macros import LAST_FILE
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.query_snapshot import write_alone
-from lakehouse.serving.file.snapshot import fingerprint
+from lakehouse.serving.publish.macros import LAST_FILE
+from lakehouse.serving.publish.publish import publish
+from lakehouse.serving.publish.query_snapshot import write_alone
+from lakehouse.serving.publish.snapshot import fingerprint
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
+from lakehouse.serving.segments import row_store
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import files_between
 from sql import statement

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.queries.runtime.state import Declared, explain, overview, state_of
-from lakehouse.serving.file.build import write_tables
+from lakehouse.serving.publish.build import write_tables
 from lakehouse.settings import Settings
 from tests.queries.moved import START_US, TEXT, declare, query_of, run_by_hand
 

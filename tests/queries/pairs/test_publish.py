@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.queries.pairs.publish import PairsSnapshot, snapshot_of
-from lakehouse.serving.file.previous import published_queries
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.query_snapshot import write_alone
-from lakehouse.serving.file.snapshot import fingerprint
+from lakehouse.serving.publish.publish import publish, published_queries
+from lakehouse.serving.publish.query_snapshot import write_alone
+from lakehouse.serving.publish.snapshot import fingerprint
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_commits import append

@@ -21,7 +21,7 @@ from lakehouse.queries.runtime.state import state_of
 from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.queries.selection.run import SelectionRun
 from lakehouse.queries.selection.tables import open_tables
-from lakehouse.serving.file.build import write_tables
+from lakehouse.serving.publish.build import write_tables
 from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows
 from tests.engine.jobs import jobs_of

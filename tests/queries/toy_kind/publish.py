@@ -20,7 +20,7 @@ from tests.queries.toy_kind.query import SampleQuery
 if TYPE_CHECKING:
     import duckdb
 
-    from lakehouse.serving.file.row_store import RowStore
+    from lakehouse.serving.segments.row_store import RowStore
 
 
 @dataclass(frozen=True, kw_only=True)

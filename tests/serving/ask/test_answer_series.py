@@ -16,10 +16,10 @@ from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.serving.ask.answer_series import answer_series
 from lakehouse.serving.ask.question import AskError
-from lakehouse.serving.file.macros import LAST_FILE
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.query_snapshot import write_alone
-from lakehouse.serving.file.versions import NotPublished
+from lakehouse.serving.publish.macros import LAST_FILE
+from lakehouse.serving.publish.publish import publish
+from lakehouse.serving.publish.query_snapshot import write_alone
+from lakehouse.serving.versions.versions import NotPublished
 from lakehouse.storage.layout import Home
 from sql import statement
 from tests.queries.answered import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakehouse.serving.ask.arrivals import Arrivals, arrivals
 from lakehouse.serving.ask.question import Question
-from lakehouse.serving.file.publish import publish
+from lakehouse.serving.publish.publish import publish
 from lakehouse.storage.layout import Home
 from tests.serving.ask.test_ask import questions
 from tests.serving.conftest import STREAMS, Lakehouse

@@ -16,7 +16,7 @@ from lakehouse.algorithms.rollup.refinement import refinements
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AGGREGATES, Answer, AskError, Question, microseconds
-from lakehouse.serving.file.versions import NotPublished
+from lakehouse.serving.versions.versions import NotPublished
 from lakehouse.storage.layout import Home
 from tests.oracles.rollup.contract import Aggregate
 from tests.oracles.rollup.refined_tree import RefinedTree
@@ -374,7 +374,7 @@ def test_what_does_not_exist_is_named_with_what_does(
 def test_keys_of_no_common_grouping_are_refused_with_those_declared(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    from lakehouse.serving.file.publish import publish
+    from lakehouse.serving.publish.publish import publish
 
     root = tmp_path_factory.mktemp("apart")
     apart = RandomStream("apart", STREAMS["pair"].levels, STREAMS["pair"].rows, (("device",), ("zone",)))

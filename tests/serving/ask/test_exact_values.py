@@ -16,8 +16,8 @@ from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import Answer
 from lakehouse.serving.ask.series import series
-from lakehouse.serving.file.macros import macros_of
-from lakehouse.serving.file.publish import publish
+from lakehouse.serving.publish.macros import macros_of
+from lakehouse.serving.publish.publish import publish
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published, run_sql
 from lakehouse.storage.layout import Home
 from tests.serving.streams import RandomStream, Row

@@ -19,8 +19,8 @@ from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.ask.series import series, series_by
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.snapshot import ChangedNodes, PublishedMeasure, StreamSnapshot
+from lakehouse.serving.publish.publish import publish
+from lakehouse.serving.publish.snapshot import ChangedNodes, PublishedMeasure, StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 from lakehouse.storage.layout import Home
 from tests.oracles.rollup.counter import CounterTree

@@ -15,11 +15,11 @@ from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.ask.series import MOST_KEYS, buckets_by, series, series_by
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.segments import attach
-from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
-from lakehouse.serving.file.versions import segments_of
+from lakehouse.serving.publish.publish import publish
+from lakehouse.serving.publish.snapshot import PublishedMeasure, StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
+from lakehouse.serving.segments.segments import attach
+from lakehouse.serving.versions.versions import segments_of
 from lakehouse.storage.layout import Home
 
 pytestmark = pytest.mark.slow

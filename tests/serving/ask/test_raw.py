@@ -13,7 +13,7 @@ from lakehouse.cli.app import call
 from lakehouse.serving.ask import raw
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AskError, Question
-from lakehouse.serving.file.publish import publish
+from lakehouse.serving.publish.publish import publish
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.storage.layout import Home
 from tests.serving.ask.test_ask import close, holds, questions, truth

@@ -5,7 +5,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from lakehouse.serving.file.macros import MACRO_FILES, TABLE_FILES, VIEW_FILES
+from lakehouse.serving.publish.macros import MACRO_FILES, TABLE_FILES, VIEW_FILES
 from sql import statement
 from tests.serving.conftest import Lakehouse
 

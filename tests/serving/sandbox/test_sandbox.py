@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.versions import NotPublished, segment_path
+from lakehouse.serving.publish.publish import publish
 from lakehouse.serving.sandbox.sandbox import PublishedReader, SqlFailed, open_published, run_sql
+from lakehouse.serving.versions.versions import NotPublished, segment_path
 from lakehouse.storage.layout import Home
 from tests.serving.conftest import STREAMS, Lakehouse
 from tests.serving.sandbox.payloads import BOMBS, ESCAPES, SECRET, SEGMENT_ESCAPES
@@ -143,7 +143,7 @@ def segmented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedRea
     """A version that reads a segment beside its own file."""
     folder = tmp_path_factory.mktemp("segmented")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakehouse.serving.file.merge.OWN_NODES", 1)
+        patch.setattr("lakehouse.serving.segments.merge.OWN_NODES", 1)
         publish(Home(folder), [STREAMS["pair"].write(folder / "pair")])
     with open_published(folder) as reader:
         yield reader

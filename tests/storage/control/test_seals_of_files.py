@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
-from lakehouse.serving.file import versions
+from lakehouse.serving.versions import versions
 from lakehouse.storage.control import place
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.control.seal import write_sealed
@@ -30,7 +30,7 @@ from lakehouse.storage import atomic_files
 from lakehouse.storage.control import session
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.control.seal import write_sealed
-from lakehouse.serving.file import versions
+from lakehouse.serving.versions import versions
 
 session.SILENT_S, session._WORD_S = 1.5, 0.3
 root, what, left = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from lakehouse.web.tokens import OWN_TOKEN
+from lakehouse.web.security.tokens import OWN_TOKEN
 from tests.servers import answers, free_port
 
 TOKEN = "t" * 43

@@ -11,10 +11,10 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from lakehouse.algorithms.rollup.levels import Level
-from lakehouse.serving.file.publish import publish
+from lakehouse.serving.publish.publish import publish
 from lakehouse.storage.control.outcomes import record
 from lakehouse.storage.layout import Home
-from lakehouse.web.tokens import Scope, add_token
+from lakehouse.web.security.tokens import Scope, add_token
 from tests.serving.streams import RandomStream, random_rows
 from tests.web.conftest import client_of
 

@@ -1,0 +1,84 @@
+"""Work of a publish: the nodes that are new since the current version, or all of them.
+
+New nodes are appends to the rollup table, each marked with its stream and last batch, as Delta records its writers.
+Other commits fold or move existing nodes, or are corrections, which the caller knows of.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from lakehouse.serving.publish.publish import Published
+from lakehouse.serving.publish.snapshot import ChangedNodes, StreamSnapshot
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import files_between, newest_version
+
+Actions = list[dict[str, Any]]
+# How long versions share nodes and rows before all are written anew, sorted, and compared with the shared ones.
+ANEW_S = 24 * 3600
+
+
+def with_changes(home: Home, one: StreamSnapshot, shared: Mapping[str, int]) -> StreamSnapshot | None:
+    """Add the changes since the current version; None if that cannot share its nodes, or the log lacks commits."""
+    if one.name not in shared:
+        return None
+    after = shared[one.name]
+    if one.batch == after:
+        return replace(one, changed=ChangedNodes(after, (), ()))
+    nodes = nodes_since(home.rollup(one.name), one.name, after, one.batch)
+    ledger = files_between(home.ledger(one.name), ("batch", after + 1, one.batch))
+    # Each batch of the rollup has a ledger row, so if no file can hold one, the ledger is missing.
+    if nodes is None or not ledger:
+        return None
+    return replace(one, changed=ChangedNodes(after, nodes, ledger))
+
+
+def is_due(done: Published) -> bool:
+    """Return whether a new version would share nodes that were written anew longer ago than ``ANEW_S``."""
+    return done.is_new and time.time() - done.anew_us / 1e6 > ANEW_S
+
+
+def nodes_since(table: Path, stream: str, after: int, through: int) -> list[Path] | None:
+    """Return the files of partial nodes of the batches after one, up to and with another, oldest commit first.
+
+    None if the log lacks commits, or a file is missing. Cost: the commits since, newest first.
+    """
+    found: list[Path] = []
+    last, oldest = after, -1
+    for number, actions in _backwards(table):
+        oldest = number
+        batch = _appended(actions, f"tidemark-rollup-{stream}")
+        if batch is None:
+            continue
+        if batch <= after:
+            break
+        if any("remove" in action for action in actions):
+            return None
+        last = max(last, batch)
+        found = [table / unquote(action["add"]["path"]) for action in actions if "add" in action] + found
+    else:
+        if oldest != 0:
+            return None
+    return found if last == through and all(path.exists() for path in found) else None
+
+
+def _appended(actions: Actions, writer: str) -> int | None:
+    """Return the last batch that a commit of this writer appended, None for any other commit."""
+    marks = (action["txn"] for action in actions if "txn" in action)
+    return next((int(mark["version"]) for mark in marks if mark["appId"] == writer), None)
+
+
+def _backwards(table: Path) -> Iterator[tuple[int, Actions]]:
+    """Yield each commit's number and actions, newest first, as far back as the log has all of them."""
+    log, newest = table / "_delta_log", newest_version(table)
+    number = -1 if newest is None else newest
+    while number >= 0 and (commit := log / f"{number:020d}.json").exists():
+        lines = commit.read_text(encoding="utf-8").splitlines()
+        yield number, [json.loads(line) for line in lines if line]
+        number -= 1

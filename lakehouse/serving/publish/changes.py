@@ -1,0 +1,158 @@
+"""Nodes that changed since the version before: new partial nodes are added to the old nodes.
+
+    files of partial nodes -> wide nodes -> long rows, ``changed`` -> with the old rows, ``combined`` -> ``fresh``
+
+Sums add, extremes and times take the outer one, so a node's new row needs only its old rows and the partial nodes
+since; counters need more, see counter_changes.py. Cost: the partial nodes, and one pass over their times in the
+version before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.serving.literals import name, parquet
+from lakehouse.serving.publish.counter_changes import write_changed_counters
+from lakehouse.serving.publish.node_rows import Numbered, magnitude_of, no_nodes, write_rows
+from lakehouse.serving.publish.snapshot import ROWS, PublishedMeasure, StreamSnapshot, Total, totals_of
+from lakehouse.serving.publish.sums import create_macros, is_known, pairs
+from lakehouse.serving.segments.segments import BLOCK, NODE_COLUMNS
+
+if TYPE_CHECKING:
+    import duckdb
+
+_EXACT = "ifnull(CAST({0}.exact_total AS HUGEINT), {0}.wide_total)"
+
+
+def write_changed(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+    """Write the new rows of the stream's changed nodes; ``combined`` holds them with their earlier values."""
+    create_macros(connection)
+    connection.execute(f"CREATE TEMP TABLE wide AS {_folded(one.stream)}")
+    connection.execute("CREATE TEMP TABLE changed_nodes AS FROM fresh.segment.nodes WITH NO DATA")
+    write_rows(connection, one, "FROM wide", "changed_")
+    connection.execute("DROP TABLE wide")
+    if one.stream.changed is not None and one.stream.changed.nodes:
+        write_changed_counters(connection, one, _kept(one.stream))
+    _find_before(connection, one)
+    combined = combined_of(one.number)
+    connection.execute(f"CREATE TEMP TABLE {combined} AS {_COMBINED}")
+    connection.execute("DROP TABLE changed_nodes; DROP TABLE before")
+    connection.execute(
+        f"INSERT INTO fresh.segment.nodes SELECT {NODE_COLUMNS} FROM {combined} ORDER BY slot, start_us"
+    )
+
+
+def _find_before(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+    """Let ``before`` be the earlier values of the changed nodes; of each block only the changed times are read.
+
+    A batch affects as many row groups as it has series, and DuckDB opens each column of each: columns that
+    ``_COMBINED`` does not need stay null.
+    """
+    connection.execute("CREATE TEMP TABLE before AS FROM fresh.segment.nodes WITH NO DATA")
+    touched = f"SELECT slot // {BLOCK}, min(start_us), max(start_us) FROM changed_nodes GROUP BY ALL"
+    for block, first_us, last_us in connection.execute(touched).fetchall():
+        place = (block - one.first_slot(0) // BLOCK) // len(one.stream.levels)
+        connection.execute(
+            f"""
+            INSERT INTO before BY NAME SELECT slot, start_us, {_added_columns(one.measures[place])} FROM (
+                FROM previous.node_segments WHERE slot >= {block * BLOCK} AND slot < {(block + 1) * BLOCK}
+                AND start_us >= {first_us} AND start_us <= {last_us}
+            ) SEMI JOIN changed_nodes USING (slot, start_us)
+            QUALIFY row_number() OVER (PARTITION BY slot, start_us ORDER BY segment DESC) = 1
+            """
+        )
+
+
+def _added_columns(measure: PublishedMeasure) -> str:
+    """Return the columns of a measure's nodes to which those of partial nodes are added."""
+    if measure.name == ROWS:
+        return "n, first_us, last_us"
+    sums = "exact_total, wide_total" if measure.is_exact else "total, carry"
+    return f"n, {sums}, lowest, highest, first_us, last_us"
+
+
+def combined_of(number: int) -> str:
+    """Return the table of a stream's changed nodes."""
+    return f"combined_{number}"
+
+
+def totals_of_changes(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> list[Total]:
+    """Return the totals of the partial nodes, read from their files alone."""
+    if stream.changed is None or not stream.changed.nodes:
+        return []
+    sums = ['CAST(sum("rows") AS BIGINT) AS "rows"']
+    for measure in stream.measures:
+        n, total = f"{measure.name}__n", f"{measure.name}__sum"
+        sums += [f"CAST(sum({name(n)}) AS BIGINT) AS {name(n)}", f"sum({name(total)}) AS {name(total)}"]
+    found = connection.execute(
+        f'SELECT level, "grouping", {", ".join(sums)} FROM {_kept(stream)} GROUP BY level, "grouping"'
+    )
+    columns = [column[0] for column in found.description]
+    rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+    return [total for row in rows for total in totals_of(row, stream.measures)]
+
+
+def _kept(stream: StreamSnapshot) -> str:
+    """Return SQL for the new partial nodes, without those that their level no longer keeps."""
+    assert stream.changed is not None
+    kept = [f"level = {n} AND start_us >= {start}" for n, start in enumerate(stream.horizons, start=1)]
+    return f"(SELECT * FROM {parquet(stream.changed.nodes)} WHERE {' OR '.join(kept)})"
+
+
+def _folded(stream: StreamSnapshot) -> str:
+    """Return SQL for wide nodes, one for each node that received partial nodes."""
+    if stream.changed is None or not stream.changed.nodes:
+        return no_nodes(stream)
+    by = ", ".join(("level", '"grouping"', "start_us", *map(name, stream.key_names)))
+    sums = ['CAST(sum("rows") AS BIGINT) AS "rows"', "min(first_us) AS first_us", "max(last_us) AS last_us"]
+    for measure in stream.measures:
+        n, *parts = (name(f"{measure.name}__{part}") for part in ("n", "min", "max", "first_us", "last_us"))
+        sums.append(f"CAST(sum({n}) AS BIGINT) AS {n}")
+        sums += _sums(measure)
+        combine = zip(("min", "max", "min", "max"), parts, strict=True)
+        sums += [f"{how}({part}) AS {part}" for how, part in combine]
+    return f"SELECT {by}, {', '.join(sums)} FROM {_kept(stream)} GROUP BY {by}"
+
+
+def _sums(measure: PublishedMeasure) -> list[str]:
+    """Return SQL for a measure's sum over partial nodes; of doubles, its carry too."""
+    total, carry = (name(f"{measure.name}__{part}") for part in ("sum", "carry"))
+    if measure.is_exact:
+        return [f"sum({total}) AS {total}"]
+    whole = f"totalled({pairs(total, carry)})"
+    return [
+        f"({whole}).total AS {total}",
+        f"CASE WHEN {is_known(total, carry)} THEN ({whole}).carry END AS {carry}",
+    ]
+
+
+_MAGNITUDE = magnitude_of(
+    "(n + n_before)", "least_value", "greatest_value", "exact IS NOT NULL OR is_compensated"
+)
+_COMBINED = f"""
+    WITH added AS (
+        SELECT
+            new.*, before.n IS NULL AS is_new, ifnull(before.n, 0) AS n_before, before.total AS total_before,
+            added(
+                {{total: new.total, carry: ifnull(new.carry, 0.0)}},
+                {{total: ifnull(before.total, 0.0), carry: ifnull(before.carry, 0.0)}}
+            ) AS sums,
+            new.carry IS NOT NULL AND (before.n IS NULL OR before.carry IS NOT NULL) AS is_compensated,
+            {_EXACT.format("before")} AS exact_before,
+            {_EXACT.format("new")} + ifnull(exact_before, 0) AS exact,
+            least(new.lowest, before.lowest) AS least_value, greatest(new.highest, before.highest) AS greatest_value,
+            least(new.first_us, before.first_us) AS first_of_all, greatest(new.last_us, before.last_us) AS last_of_all
+        FROM changed_nodes AS new LEFT JOIN before USING (slot, start_us)
+    )
+    SELECT
+        slot, parent_us, start_us, n + n_before AS n,
+        CASE WHEN exact IS NULL THEN sums.total ELSE CAST(exact AS DOUBLE) END AS total,
+        CASE WHEN exact IS NULL AND is_compensated THEN sums.carry END AS carry,
+        TRY_CAST(exact AS BIGINT) AS exact_total,
+        CASE WHEN TRY_CAST(exact AS BIGINT) IS NULL THEN exact END AS wide_total,
+        least_value AS lowest, greatest_value AS highest,
+        ifnull({_MAGNITUDE}, 0) AS magnitude,
+        first_of_all AS first_us, last_of_all AS last_us,
+        is_new, n_before, exact_before, total_before
+    FROM added
+"""

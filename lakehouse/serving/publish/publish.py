@@ -1,0 +1,242 @@
+"""Write one new version of everything that can be asked, check it, then let readers see it.
+
+    draft (hidden name) -> tables, macros, views -> gate -> segment -> fsync, rename -> pointer -> collect
+
+Wherever it is killed, the pointer names a complete version: the draft is hidden until it is complete and checked, and
+the next publish deletes leftovers. Only the nodes that changed since the version before are written. If tables are on
+an object store, the version is uploaded between gate and rename, and published there first (store_versions.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakehouse.serving.publish.build import drafted, write_tables
+from lakehouse.serving.publish.gate import TotalsDiffer, reconcile
+from lakehouse.serving.publish.query_snapshot import QuerySnapshot
+from lakehouse.serving.publish.snapshot import StreamSnapshot, fingerprint
+from lakehouse.serving.publish.withheld import Withheld, without_others
+from lakehouse.serving.sandbox.locked import connect_locked
+from lakehouse.serving.segments.merge import Stored
+from lakehouse.serving.segments.previous import attach_previous, published_streams
+from lakehouse.serving.segments.row_store import RowStore
+from lakehouse.serving.versions.downloads import downloading
+from lakehouse.serving.versions.store_versions import drop, upload
+from lakehouse.serving.versions.versions import (
+    collect,
+    current_version,
+    database_path,
+    discard_drafts,
+    draft_path,
+    files_of_version,
+    hold_current,
+    next_version,
+    place,
+    place_segment,
+    point_to,
+    publisher,
+    segment_path,
+    store_of,
+)
+from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.layout import Home
+
+
+@dataclass(frozen=True)
+class Published:
+    """The result of a publish; ``is_new`` is False if the current version already has the same content.
+
+    ``anew_us``: when everything that it shares with earlier versions was last written anew.
+    """
+
+    version: int
+    is_new: bool
+    nodes: int
+    bytes: int
+    totals_compared: int
+    anew_us: int
+    removed: tuple[int, ...] = ()
+
+
+def publish(
+    home: Home,
+    streams: Sequence[StreamSnapshot],
+    keep_versions: int = 3,
+    queries: Sequence[QuerySnapshot] = (),
+    anew: bool = False,
+    withheld: Sequence[Withheld] = (),
+) -> Published:
+    """Publish all streams and queries as one version, unless the current one has the same content and not ``anew``.
+
+    ``withheld``: streams that are not among ``streams``, and keep the state that the current version has of them.
+
+    Raises:
+        TotalsDiffer: if a total differs from the rollup's; readers see no change.
+    """
+    folder = home.serving
+    with publisher(folder):
+        if not anew and is_current(home, streams, queries, withheld):
+            return _published(folder, current_version(folder) or 0, is_new=False)
+        version, store = next_version(folder), store_of(folder)
+        draft = draft_path(folder, f"{version:08d}")
+        try:
+            # The version to share with, None for none, and whether only its withheld streams are shared.
+            shared = (None if anew and not withheld else current_version(folder)), anew
+            nodes, rows, compared = _write(folder, version, draft, (streams, queries, withheld), shared)
+            if store is not None:
+                upload(store, folder, version, draft, _parts(folder, nodes, rows))
+            with downloading(folder) if store is not None else nullcontext():
+                _place(folder, version, draft, nodes, rows)
+                removed = collect(folder, keep_versions)
+        finally:
+            discard_drafts(folder)
+        if store is not None:
+            drop(store, keep_versions)
+    return _published(folder, version, is_new=True, compared=compared, removed=removed)
+
+
+def publish_agreeing(
+    home: Home,
+    streams: Sequence[StreamSnapshot],
+    queries: Sequence[QuerySnapshot],
+    withheld: Sequence[Withheld],
+    keep_versions: int,
+    readers: Callable[[str], tuple[str, ...]],
+    anew: bool = False,
+) -> tuple[Published, TotalsDiffer | None, list[Withheld]]:
+    """Publish the streams whose totals agree; return also those that differ, and all streams that are withheld.
+
+    Of one whose totals differ the last published state stays. A difference is known when the new file is complete, so
+    the file of those that agree is a second one. ``readers``: the registered queries that read a stream.
+
+    Raises:
+        PublishRefused: if nothing can be published.
+    """
+    try:
+        return publish(home, streams, keep_versions, queries, anew, withheld), None, list(withheld)
+    except TotalsDiffer as found:
+        differing = found
+    agreeing = [one for one in streams if one.name not in differing.problems]
+    because = {name: f"totals differ, {problem}" for name, problem in differing.problems.items()}
+    both = [*withheld, *(Withheld(name, reason, readers(name)) for name, reason in because.items())]
+    return publish(home, agreeing, keep_versions, queries, anew, both), differing, both
+
+
+def _parts(folder: Path, *stored: Stored | RowStore) -> dict[str, Path]:
+    """Return where the segments of a version are now; new ones are drafts."""
+    found = {segment: segment_path(folder, segment) for one in stored for segment in one.segments}
+    return found | {one.segments[-1]: one.written for one in stored if one.written}
+
+
+def _place(folder: Path, version: int, draft: Path, *stored: Stored | RowStore) -> None:
+    """Rename the written files to their final names, then move the pointer."""
+    for one in stored:
+        if one.written:
+            place_segment(folder, one.segments[-1], one.written)
+        crash_point("publish.segment-written")
+    place(folder, version, draft, [segment for one in stored for segment in one.segments])
+    crash_point("publish.file-written")
+    point_to(folder, version)
+    crash_point("publish.pointer-moved")
+
+
+def _write(
+    folder: Path,
+    version: int,
+    draft: Path,
+    content: tuple[Sequence[StreamSnapshot], Sequence[QuerySnapshot], Sequence[Withheld]],
+    shared: tuple[int | None, bool],
+) -> tuple[Stored, RowStore, int]:
+    """Write the file and its segments under hidden names; return where nodes and rows are, and the totals compared.
+
+    ``shared`` is the version to share with, None for none, and whether that is withheld streams alone.
+    """
+    previous, (streams, queries, withheld), (before, only_withheld) = None, content, shared
+    (folder / "segments").mkdir(exist_ok=True)
+    with drafted(draft) as connection:
+        if before is not None:
+            previous = attach_previous(connection, folder, before)
+            previous = without_others(previous, withheld) if only_withheld else previous
+        nodes, rows = write_tables(connection, version, streams, queries, folder, previous, withheld)
+        return nodes, rows, reconcile(connection, streams, nodes.newest)
+
+
+def shared_batches(home: Home, streams: Sequence[StreamSnapshot]) -> dict[str, int]:
+    """Return the streams whose published nodes stay valid, and the batch up to which these are complete."""
+    if current_version(home.serving) is None:
+        return {}
+    with hold_current(home.serving) as held, connect_locked(held.path) as connection:
+        known = published_streams(connection)
+    return {
+        one.name: known[one.name].batch
+        for one in streams
+        if one.name in known and known[one.name].basis == one.basis() and known[one.name].batch <= one.batch
+    }
+
+
+def is_current(
+    home: Home,
+    streams: Sequence[StreamSnapshot],
+    queries: Sequence[QuerySnapshot] = (),
+    withheld: Sequence[Withheld] = (),
+) -> bool:
+    """Return whether the current version was made from these streams, queries, batches, definitions and macros.
+
+    It reads no nodes and no totals, so it can be called before they are made.
+    """
+    folder = home.serving
+    if current_version(folder) is None:
+        return False
+    with hold_current(folder) as held, connect_locked(held.path) as connection:
+        row = connection.execute("SELECT fingerprint FROM publication").fetchone()
+    return row is not None and row[0] == fingerprint(streams, queries, withheld)
+
+
+def drift(home: Home, streams: Sequence[StreamSnapshot]) -> str | None:
+    """Return where the current version's totals differ from those of the same batches of these streams, or None.
+
+    Cost: one pass over all nodes.
+    """
+    with hold_current(home.serving) as held, connect_locked(held.path) as connection:
+        try:
+            reconcile(connection, streams)
+        except TotalsDiffer as found:
+            return "; ".join(found.problems.values())
+    return None
+
+
+def _published(
+    folder: Path, version: int, *, is_new: bool, compared: int = 0, removed: Sequence[int] = ()
+) -> Published:
+    with connect_locked(database_path(folder, version)) as connection:
+        counted = "(SELECT ifnull(sum(nodes), 0)::BIGINT FROM streams)"
+        row = connection.execute(f"SELECT {counted}, anew_us FROM publication").fetchone()
+    assert row is not None
+    size = sum(path.stat().st_size for path in files_of_version(folder, version))
+    return Published(version, is_new, row[0], size, compared, row[1], tuple(removed))
+
+
+@contextmanager
+def kept_open(home: Home) -> Iterator[None]:
+    """Keep the current version open; opening it costs a question 20 ms of processor time otherwise."""
+    with ExitStack() as opened:
+        if current_version(home.serving) is not None:
+            # Connections to one file share an instance of DuckDB. It does not keep the file from being deleted.
+            with hold_current(home.serving) as held:
+                opened.enter_context(connect_locked(held.path))
+        yield
+
+
+def published_queries(home: Home) -> Mapping[str, dict[str, Any]]:
+    """Return the rows of ``queries`` of the current version by name, without the columns that are lists."""
+    if current_version(home.serving) is None:
+        return {}
+    with hold_current(home.serving) as held, connect_locked(held.path) as connection:
+        found = connection.execute('SELECT * EXCLUDE ("groups") FROM queries')
+        columns = [column[0] for column in found.description]
+        rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+    return {row["query"]: row for row in rows}

@@ -1,0 +1,3 @@
+"""Changes as they come: events that clients listen to, alarms, and webhooks."""
+
+from __future__ import annotations
