@@ -91,6 +91,13 @@ def test_at_most_thirty_decisions_hold_each_a_page_that_says_what_would_change_i
     assert [page.name for page in pages if f"({page.name})" not in _text(page.parent / "README.md")] == []
 
 
+def test_the_text_of_the_docs_stays_small_enough_to_read() -> None:
+    # Without pictures and the notebook, whose output a test makes; generated pages are beside their benchmarks.
+    written = sum(path.stat().st_size for path in (ROOT / "docs").rglob("*.md"))
+
+    assert written <= 250 * 1024
+
+
 def test_every_piece_of_configuration_is_toml() -> None:
     wrong = []
     for name in NAMES:
