@@ -46,6 +46,7 @@ MAY_IMPORT = {
     "lakehouse/rollup": {*RUN_BY_ENGINE, "lakehouse/ingest"},
     "lakehouse/corrections": {*RUN_BY_ENGINE, "lakehouse/ingest", "lakehouse/rollup"},
     "lakehouse/checks": {*RUN_BY_ENGINE, "lakehouse/ingest"},
+    "lakehouse/propose": {*ON_DISK, "lakehouse/ingest"},
     "lakehouse/serving": {*ON_DISK, "sql"},
     "lakehouse/web": {*ON_DISK, "lakehouse/serving"},
     "lakehouse/queries": {

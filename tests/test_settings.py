@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.cli.commands.init import starter
+from lakehouse.cli.commands.declare.init import starter
 from lakehouse.config.problems import ConfigError
 from lakehouse.settings import load_settings
 

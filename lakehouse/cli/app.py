@@ -23,7 +23,6 @@ from lakehouse.cli.commands import (
     collect,
     doctor,
     explain,
-    init,
     metrics,
     plan,
     plot,
@@ -38,6 +37,7 @@ from lakehouse.cli.commands import (
     web,
 )
 from lakehouse.cli.commands.corrections import accept_loss, quarantine, rebuild, requeue, retract
+from lakehouse.cli.commands.declare import add, check, init
 from lakehouse.cli.options import Globals, WrongUsage
 from lakehouse.config.problems import ConfigError
 from lakehouse.service import ending
@@ -45,7 +45,7 @@ from lakehouse.storage.ownership import keep_private
 
 # In the order in which the help lists them.
 COMMANDS = (
-    *(init, simulate, bridge, collect, run, serve, ask, plot, sql, spark, web, status),
+    *(init, add, check, simulate, bridge, collect, run, serve, ask, plot, sql, spark, web, status),
     *(
         metrics,
         plan,

@@ -71,7 +71,7 @@ ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"source": _TOPIC | {"batch_rows": 0}}, ("source.batch_rows", "0", "greater than or equal to 1")),
     ({"source": _TOPIC | {"options": {"a": 5}}}, ("source.options.a", "int", "a string")),
     ({"source": _TOPIC | {"options": {"a": {"b": "c"}}}}, ("source.options.a", "dict", "a string")),
-    ({"source": _CSV | {"separator": "::"}}, ("source.separator", "'::'", "one character, or "whitespace"")),
+    ({"source": _CSV | {"separator": "::"}}, ("source.separator", "'::'", 'one character, or "whitespace"')),
     ({"source": _CSV | {"settle": "x"}}, ("source.settle", "'x'", '"4h48m", or 0')),
     ({"source": _CSV | {"batch_bytes": 0}}, ("source.batch_bytes", "0", "greater than or equal to 1")),
 ]

@@ -91,7 +91,7 @@ def iso_texts(texts: pa.Array, time: TimeColumn) -> pa.Array:
 
 
 @cache
-def _pattern(form: str) -> tuple[str, tuple[str, ...]]:
+def pattern_of(form: str) -> tuple[str, tuple[str, ...]]:
     """Return the regular expression of a format, whose groups are its codes, and the codes."""
     parts, codes, rest = [], list[str](), form
     while rest:
@@ -107,7 +107,7 @@ def _pattern(form: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _formatted(texts: pa.Array, form: str) -> tuple[Ints, Mask, pa.Array]:
-    pattern, codes = _pattern(form)
+    pattern, codes = pattern_of(form)
     groups = pc.extract_regex(texts, pattern)
     is_time = np.array(groups.is_valid())
     found = {code: pc.fill_null(pc.struct_field(groups, code), "") for code in codes}

@@ -1,0 +1,171 @@
+"""``tidemark add``: declare a stream by looking at its files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+
+if TYPE_CHECKING:
+    from lakehouse.config.stream import Stream
+    from lakehouse.propose.declaration import Proposal
+    from lakehouse.propose.trial import Trial
+
+EXAMPLES = (
+    "tidemark add data.csv",
+    "tidemark add landing/meters --name meters --timezone Europe/Berlin",
+    "tidemark add data.csv --dry-run",
+)
+_TRIED_ROWS = 100_000
+
+
+def add(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A file, or a folder of files of one kind.")],
+    name: Annotated[str, typer.Option(help="Name of the stream [default: that of the file or folder].")] = "",
+    timezone: Annotated[str, typer.Option(help="Zone of the clock that wrote times without an offset.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the declaration; write nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Declare a stream by looking at its files.
+
+    Looks at the beginning, the middle and the end of a file: encoding, separator, header, the event time, types, keys,
+    measures and counters. The declaration is appended to tidemark.toml with comments on what is not sure, and tried on
+    the file. Nothing is ingested.
+    """
+    from lakehouse.cli.output import print_json
+    from lakehouse.propose.trial import tried
+
+    config = globals_of(context).config_file()
+    proposal = _proposed(path, name or _name_of(path), config.parent, timezone)
+    taken = _declared_names(config)
+    if proposal.name in taken:
+        raise WrongUsage(f"{config} declares a stream {proposal.name!r} already; --name gives another one")
+    found = tried(_stream(proposal, config.parent), proposal.sample.path, _TRIED_ROWS)
+    if not dry_run:
+        _append(config, proposal.toml())
+    if as_json:
+        facts = {"stream": proposal.name, "config": None if dry_run else str(config), "toml": proposal.toml()}
+        print_json(facts | {"doubts": list(proposal.doubts), "trial": found.as_dict()})
+        return
+    _print(proposal, found, None if dry_run else config)
+
+
+def _proposed(path: Path, name: str, folder: Path, timezone: str) -> Proposal:
+    from lakehouse.propose.declaration import proposal_of
+    from lakehouse.propose.sample import NothingToRead, sample_of
+
+    file = path
+    if path.is_dir():
+        files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
+        if not files:
+            raise WrongUsage(f"{path}: no file in it")
+        file = files[0]
+    elif not path.is_file():
+        raise WrongUsage(f"{path}: no such file or folder")
+    try:
+        return proposal_of(name, sample_of(file), _source_path(path, file, folder), timezone)
+    except NothingToRead as error:
+        raise WrongUsage(str(error)) from None
+
+
+def _source_path(path: Path, file: Path, folder: Path) -> str:
+    """Return what the source reads, from the configuration's folder where it is below it."""
+    whole = (path / f"*{''.join(file.suffixes[-2:])}" if path.is_dir() else path).absolute()
+    escaped = str(whole) if path.is_dir() else re.sub(r"([*?[])", r"[\1]", str(whole))
+    inside = os.path.relpath(escaped, folder.absolute())
+    return escaped if inside.startswith("..") else inside
+
+
+def _name_of(path: Path) -> str:
+    plain = re.sub(r"[^a-z0-9]+", "_", path.name.split(".")[0].lower()).strip("_") or "stream"
+    return plain if plain[0].isalpha() else f"s_{plain}"
+
+
+def _declared_names(config: Path) -> Iterable[str]:
+    from lakehouse.config.config_paths import read_toml
+
+    return read_toml(config).get("streams", {}) if config.is_file() else ()
+
+
+def _stream(proposal: Proposal, folder: Path) -> Stream:
+    """Return the stream as it will be read.
+
+    Raises:
+        WrongUsage: when the zone, or what was found, is none that a declaration can have.
+    """
+    from pydantic import ValidationError
+
+    from lakehouse.config.checks import stream_problems, stream_refusals
+    from lakehouse.config.stream import Stream
+
+    table: dict[str, Any] = {**proposal.table, "name": proposal.name}
+    table["source"] = {
+        **proposal.table["source"],
+        "path": str(folder.absolute() / proposal.table["source"]["path"]),
+    }
+    try:
+        stream = Stream.model_validate(table)
+        problems = stream_problems(stream)
+    except ValidationError as error:
+        problems = list(stream_refusals(proposal.name, table, error))
+    if problems:
+        raise WrongUsage(
+            "; ".join(f"{each.key}: found {each.found}; expected {each.expected}" for each in problems)
+        )
+    return stream
+
+
+def _append(config: Path, text: str) -> None:
+    from lakehouse.config.config_paths import DEFAULT_HOME
+    from lakehouse.storage.atomic_files import write_text
+
+    before = config.read_text(encoding="utf-8-sig") if config.is_file() else f'home = "{DEFAULT_HOME}"\n'
+    config.parent.mkdir(parents=True, exist_ok=True)
+    write_text(config, before.rstrip("\n") + "\n\n" + text)
+
+
+def _print(proposal: Proposal, found: Trial, config: Path | None) -> None:
+    from lakehouse.cli.commands.declare.check import print_trial
+    from lakehouse.cli.output import print_line, print_table
+
+    shown = [
+        (
+            " ".join(proposal.time.names),
+            "event time",
+            _reading(proposal),
+            proposal.sample.column(proposal.time.names[0])[0],
+        )
+    ]
+    for each in proposal.columns:
+        spelling = ", ".join(
+            f"{key} {value}"
+            for key, value in each.declared.items()
+            if key not in ("type", "path", "position")
+        )
+        shown.append((each.title, each.role, f"{each.declared['type']} {spelling}".strip(), each.example))
+    print_table(
+        ("column", "is", "read as", "such as"),
+        shown,
+        title=f"{proposal.name}: {proposal.sample.path}",
+        verbatim=True,
+    )
+    for doubt in proposal.doubts:
+        print_line(f"not sure: {doubt}")
+    print_trial(proposal.name, found)
+    if config is None:
+        print(f"\n{proposal.toml()}", end="")
+    else:
+        print_line(f"added to {config}; next: tidemark run && tidemark plot {proposal.name}")
+
+
+def _reading(proposal: Proposal) -> str:
+    declared = proposal.time.declared
+    reading = f"format {declared['format']}" if "format" in declared else str(declared["unit"])
+    return f"{reading}, {declared['timezone']}" if "timezone" in declared else reading

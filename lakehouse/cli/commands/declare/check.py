@@ -1,0 +1,72 @@
+"""``tidemark check``: what a declaration makes of files, without writing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+
+if TYPE_CHECKING:
+    from lakehouse.propose.trial import Trial
+
+EXAMPLES = (
+    "tidemark check",
+    "tidemark check telemetry",
+    "tidemark check telemetry landing/telemetry/day7.ndjson --json",
+)
+
+
+def check(
+    context: typer.Context,
+    stream: Annotated[str, typer.Argument(help="A declared stream [default: all].")] = "",
+    file: Annotated[
+        Path | None, typer.Argument(help="A file to judge [default: those of its source].")
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, help="The most rows of each stream to judge.")] = 1_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Judge files by a declaration, without writing.
+
+    Counts the rows that would be accepted and those of each reason, with examples and the values that are missing.
+    Duplicates of rows that are ingested already are not looked for.
+    """
+    from lakehouse.cli.output import print_json
+    from lakehouse.propose.trial import tried
+    from lakehouse.settings import read_settings
+
+    given = globals_of(context)
+    settings = read_settings(given.config, given.home)
+    if file is not None and not file.is_file():
+        raise WrongUsage(f"{file}: no such file")
+    chosen = (
+        [settings.stream(stream)]
+        if stream
+        else [each for each in settings.streams.values() if each.source.path]
+    )
+    found = {each.name: tried(each, file, rows) for each in chosen}
+    if as_json:
+        print_json([{"stream": name} | each.as_dict() for name, each in found.items()])
+        return
+    for name, each in found.items():
+        print_trial(name, each)
+
+
+def print_trial(name: str, found: Trial) -> None:
+    """Print what a declaration made of files."""
+    from lakehouse.cli.output import print_line, print_table
+
+    more = ", and there are more" if found.is_cut else ""
+    print_line(f"{name}: {found.accepted:,} of {found.rows:,} rows of {found.files:,} files accepted{more}")
+    missing = ", ".join(f"{measure} {count:,}" for measure, count in found.missing.items() if count)
+    if missing:
+        print_line(f"missing values: {missing}")
+    examples = [
+        (reason, each["rows"], one["file"], one["line"], one["detail"], one["record"])
+        for reason, each in found.reasons.items()
+        for one in each["examples"]
+    ]
+    if examples:
+        print_table(("reason", "rows", "file", "line", "found", "record"), examples, title="rejected")

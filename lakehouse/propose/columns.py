@@ -1,0 +1,154 @@
+"""Types of columns by their texts; which of them are keys, measures, counters, or neither."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakehouse.config.columns import NAME, RESERVED
+from lakehouse.propose.sample import Sample, is_rising
+
+_INT = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_COMMA = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?")
+_UNIT = re.compile(r"([+-]?\d+(?:[.,]\d+)?)(\s*[^\d\s.,+-][^\d]*)")
+_TRUTHS = {"true", "false", "yes", "no", "t", "f", "y", "n"}
+_NONE = {"", "na", "n/a", "null", "none", "nan", "-", "--", "---", "?"}
+# Values that loggers write where they have none, if they are far from all others.
+_SENTINELS = (-999.0, -9999.0, -99999.0, -6999.0, -7999.0, -9999.9, -999.9, -99.9, 9999.0, 99999.0, 999.0)
+_KEYED = re.compile(
+    r"(^|[^a-z])(id|device|dev|sensor|station|site|node|meter|gateway|room|channel|name|serial|eui|host|mac|unit)"
+    r"([^a-z]|$)",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(r"total|count(er)?$|kwh|energy|odometer|cumul|packets|bytes|reading", re.IGNORECASE)
+_NUMBERED = re.compile(r"^(record|row|index|seq|no|nr|line|entry|id|#)$", re.IGNORECASE)
+_MOST_KEYS, _ROWS_A_KEY, _LEAST_ROWS = 1000, 3, 4
+
+
+@dataclass
+class Found:
+    """One column: its name in tables, its declaration, its role, an example, and what is not sure."""
+
+    title: str
+    name: str
+    declared: dict[str, Any]
+    role: str
+    example: str
+    doubts: list[str] = field(default_factory=list)
+
+
+def columns_of(sample: Sample, times: Sequence[str]) -> list[Found]:
+    """Return the columns of a sample but those of its time."""
+    used = set[str]()
+    found = []
+    for position, name in enumerate(sample.names):
+        if name in times:
+            continue
+        texts = sample.column(name)
+        declared, doubts = _typed(texts)
+        own = _own_name(name, used)
+        if sample.source.get("header") == "none":
+            declared["position"] = position
+        elif own != name:
+            declared["path"] = name
+        found.append(
+            Found(name, own, declared, _role(name, declared, texts), texts[0] if texts else "", doubts)
+        )
+    _share_decimal_commas(sample, found)
+    return found
+
+
+def _typed(texts: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    there = [text for text in texts if text.lower() not in _NONE]
+    absent = sorted(
+        {text for text in texts if text.lower() in _NONE and text} - {"NA", "N/A", "NULL", "null"}
+    )
+    missing: list[Any] = list(absent)
+    doubts: list[str] = []
+    declared: dict[str, Any] = {"type": "string"}
+    if there and all(_INT.fullmatch(text) for text in there):
+        declared["type"] = "int"
+    elif there and all(_NUMBER.fullmatch(text) for text in there):
+        declared["type"] = "double"
+    elif there and all(_COMMA.fullmatch(text) for text in there):
+        declared |= {"type": "double", "decimal": ","} | (
+            {"thousands": "."} if any("." in text for text in there) else {}
+        )
+        doubts.append("commas are read as decimal marks")
+    elif there and all(text.lower() in _TRUTHS for text in there):
+        declared["type"] = "boolean"
+    elif there and (units := _units(there)):
+        declared |= {"type": "double", "strip": units}
+        if any("," in text for text in there):
+            declared["decimal"] = ","
+            doubts.append("commas are read as decimal marks")
+        doubts.append(f"{', '.join(map(repr, units))} is read as a unit")
+    else:
+        missing = []
+    if declared["type"] in ("int", "double") and "decimal" not in declared and "strip" not in declared:
+        sentinels = _sentinels([float(text) for text in there])
+        missing += sentinels
+        doubts += [f"{each:g} is read as a missing value" for each in sentinels]
+    return declared | ({"missing": missing} if missing else {}), doubts
+
+
+def _units(texts: Sequence[str]) -> list[str]:
+    """Return the units behind numbers, none where some text is no such number or units are many."""
+    matches = [_UNIT.fullmatch(text) for text in texts]
+    units = Counter(match[2] for match in matches if match)
+    return sorted(units) if all(matches) and len(units) == 1 else []
+
+
+def _sentinels(values: Sequence[float]) -> list[float]:
+    """Return values that stand for none: round ones far outside of what all others are."""
+    others = [value for value in values if value not in _SENTINELS]
+    if len(others) < _LEAST_ROWS:
+        return []
+    low, high = min(others), max(others)
+    far = max(high - low, abs(high), abs(low), 1.0)
+    there = set(values)
+    return [each for each in _SENTINELS if each in there and (each < low - 2 * far or each > high + 2 * far)]
+
+
+def _role(name: str, declared: dict[str, Any], texts: Sequence[str]) -> str:
+    different, is_number = len(set(texts)), declared["type"] in ("int", "double")
+    if not texts:
+        return "left out"
+    if not is_number or (declared["type"] == "int" and _KEYED.search(name)):
+        is_key = different <= _MOST_KEYS and different * _ROWS_A_KEY <= len(texts)
+        return "key" if is_key and declared["type"] in ("string", "int") else "left out"
+    if _NUMBERED.fullmatch(name) and different == len(texts):
+        return "left out"
+    plain = "strip" not in declared and "decimal" not in declared and "missing" not in declared
+    if (
+        plain
+        and len(texts) > _LEAST_ROWS
+        and _COUNTED.search(name)
+        and is_rising([float(text) for text in texts])
+    ):
+        return "counter"
+    return "measure"
+
+
+def _own_name(name: str, used: set[str]) -> str:
+    """Return a name that tables can have, which no other column has."""
+    plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:80] or "column"
+    plain = plain if plain[0].isalpha() else f"c_{plain}"
+    chosen, number = plain, 1
+    while chosen in used or chosen in RESERVED or not NAME.match(chosen):
+        number += 1
+        chosen = f"{plain}_{number}"
+    used.add(chosen)
+    return chosen
+
+
+def _share_decimal_commas(sample: Sample, found: Sequence[Found]) -> None:
+    """Read whole numbers beside decimal commas as numbers of the same spelling."""
+    commas = [each for each in found if each.declared.get("decimal") == ","]
+    if commas and sample.source.get("separator", ",") == ",":
+        for each in commas:
+            each.doubts.append("the separator is a comma as well")

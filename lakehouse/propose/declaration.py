@@ -1,0 +1,178 @@
+"""A declaration as TOML with comments, of what a sample shows, and what nobody can be sure of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse.config.durations import format_duration
+from lakehouse.propose.columns import Found, columns_of
+from lakehouse.propose.sample import NothingToRead, Sample
+from lakehouse.propose.times import Time, event_time_of
+
+_MINUTE_US, _HOUR_US = 60_000_000, 3_600_000_000
+_LEVELS = (
+    (_MINUTE_US, ("1s for 1h", "1m for 2d", "1h for 1y", "1d forever")),
+    (15 * _MINUTE_US, ("1m for 7d", "1h for 1y", "1d forever")),
+    (24 * _HOUR_US, ("15m for 30d", "1h for 1y", "1d forever")),
+)
+_DAILY = ("1d forever",)
+# Lines of units or widths that may stand between names and data.
+_MOST_SKIPPED = 3
+_GROUPS = 10_000
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A declaration of a stream: its name, its table, its columns, and what is not sure."""
+
+    name: str
+    sample: Sample
+    time: Time
+    columns: Sequence[Found]
+    table: Mapping[str, Any]
+    doubts: Sequence[str]
+
+    def toml(self) -> str:
+        """Return the declaration with comments."""
+        return "\n".join(_lines(self)) + "\n"
+
+
+def proposal_of(name: str, sample: Sample, path: str, timezone: str = "") -> Proposal:
+    """Return the declaration of a file's kind; ``path``: what the source reads, ``timezone``: of the clock, if known.
+
+    Raises:
+        NothingToRead: when no column is a time.
+    """
+    time = _timed(sample)
+    if timezone:
+        time.declared["timezone"] = timezone
+        time.doubts = [doubt for doubt in time.doubts if "unless timezone" not in doubt]
+    columns = columns_of(sample, time.names)
+    keys, measures, counters = (
+        [each.name for each in columns if each.role in roles]
+        for roles in (("key",), ("measure", "counter"), ("counter",))
+    )
+    doubts = [*sample.doubts, *time.doubts]
+    doubts += [
+        f"{each.title}: {doubt}" for each in columns if each.role != "left out" for doubt in each.doubts
+    ]
+    identity = _identity(sample, time, columns)
+    if identity is None and measures:
+        doubts.append(
+            "no columns tell rows apart: a file that comes twice under another content counts twice"
+        )
+    table: dict[str, Any] = {"event_time": _event_time(time)}
+    table |= {"identity": identity} if identity else {}
+    table |= {"keys": keys} if keys else {}
+    table |= {"measures": measures} if measures else {}
+    table |= {"counters": counters} if counters else {}
+    table |= {"groupings": [keys, []]} if keys else {}
+    table["levels"] = list(next((levels for most, levels in _LEVELS if time.step_us < most), _DAILY))
+    table["source"] = {"path": path, "format": sample.format} | sample.source
+    table["columns"] = _declared_columns(columns, time, identity or [])
+    return Proposal(name, sample, time, columns, table, doubts)
+
+
+def _timed(sample: Sample) -> Time:
+    """Return the event time; where lines of units stand before the data, they become part of the head."""
+    for skipped in range(_MOST_SKIPPED + 1):
+        rows = sample.rows[skipped:]
+        time = (
+            event_time_of(Sample(sample.path, sample.format, sample.names, rows)) if len(rows) > 1 else None
+        )
+        if time is None:
+            continue
+        header = sample.source.get("header")
+        if skipped and header != "none":
+            line = header["line"] if isinstance(header, dict) else 1
+            data = header.get("data", line + 1) if isinstance(header, dict) else 2
+            sample.source["header"] = {"line": line, "data": data + skipped}
+            sample.rows = rows
+        if header == "none":
+            return Time(time.declared, time.micros, time.doubts)
+        return time
+    raise NothingToRead(
+        f"{sample.path}: no column is a time in all rows; columns: {', '.join(sample.names)[:300]}. "
+        "Declare it by hand: event_time with a format"
+    )
+
+
+def _identity(sample: Sample, time: Time, columns: Sequence[Found]) -> list[str] | None:
+    """Return the time and the keys, if they tell the rows of the sample apart."""
+    keys = [each for each in columns if each.role == "key"]
+    places = [sample.names.index(name) for name in (*time.names, *(each.title for each in keys))]
+    rows = [tuple(row[place] for place in places) for row in sample.rows]
+    if len(set(rows)) < len(rows):
+        return None
+    return [*(_time_column(name) for name in time.names), *(each.name for each in keys)]
+
+
+def _event_time(time: Time) -> dict[str, Any]:
+    """Return the event time; without a line of names its columns are those that have its places."""
+    if not all(name.isdigit() for name in time.names):
+        return time.declared
+    names = [_time_column(name) for name in time.names]
+    place = {"columns": names} if len(names) > 1 else {"column": names[0]}
+    return place | {key: value for key, value in time.declared.items() if key not in ("column", "columns")}
+
+
+def _time_column(name: str) -> str:
+    if name.isdigit():
+        return f"time_{name}"
+    plain = "".join(
+        letter if letter.isalnum() and letter.isascii() else "_" for letter in name.lower()
+    ).strip("_")
+    return f"{plain or 'time'}_text" if not plain or not plain[0].isalpha() else plain
+
+
+def _declared_columns(columns: Sequence[Found], time: Time, identity: Sequence[str]) -> dict[str, Any]:
+    declared: dict[str, Any] = {}
+    for name in time.names:
+        own = _time_column(name)
+        place = {"position": int(name)} if name.isdigit() else {"path": name} if own != name else {}
+        if own in identity or name.isdigit():
+            declared[own] = {"type": "string"} | place if place else "string"
+    for each in columns:
+        if each.role != "left out":
+            declared[each.name] = each.declared if len(each.declared) > 1 else each.declared["type"]
+    return declared
+
+
+def _lines(proposal: Proposal) -> Iterable[str]:
+    table = proposal.table
+    yield f"[streams.{proposal.name}]"
+    for doubt in proposal.doubts:
+        yield f"# not sure: {doubt}"
+    for key in ("event_time", "identity", "keys", "measures", "counters", "groupings", "levels"):
+        if key in table:
+            yield f"{key} = {_toml(table[key])}" + (_step(proposal.time) if key == "levels" else "")
+    yield f"source = {_toml(table['source'])}"
+    for name, declared in table["columns"].items():
+        yield f"columns.{name} = {_toml(declared)}"
+    left = [each.title for each in proposal.columns if each.role == "left out"]
+    if left:
+        yield f"# left out: {', '.join(left)[:300]}"
+
+
+def _step(time: Time) -> str:
+    return f"  # a row each {format_duration(time.step_us)}" if time.step_us else ""
+
+
+def _toml(value: Any) -> str:
+    """Return a value of TOML in one line."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(name)} = {_toml(each)}" for name, each in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return (
+        name if name.replace("_", "").isalnum() and name.isascii() else json.dumps(name, ensure_ascii=False)
+    )

@@ -1,0 +1,252 @@
+"""Some lines of a delimited file or of JSON, and how they are cut: from its beginning, its middle and its end."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Any
+
+from lakehouse.config.stream import WHITESPACE
+from lakehouse.ingest.sources.files import distinct_names
+
+_PIECE_BYTES = 64 * 1024
+_MOST_HEAD_LINES = 50
+_SEPARATORS = (",", ";", "\t", "|")
+_COMMENTS = ("#", "%", "//")
+_NUMBER = re.compile(r"[+-]?(?:\d[\d.,' ]*)?\d(?:[eE][+-]?\d+)?%?")
+_FEW_ROWS, _OF_BLANKS = 2, 0.4
+
+
+class NothingToRead(ValueError):
+    """A file holds no records that a declaration could be made of."""
+
+
+@dataclass
+class Sample:
+    """Rows of a file by name; ``source``: keys of ``source`` that cut it so, ``doubts``: what is not sure."""
+
+    path: Path
+    format: str
+    names: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    source: dict[str, Any] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+
+    def column(self, name: str) -> list[str]:
+        """Return the texts of a column that are there."""
+        at = self.names.index(name)
+        return [text for row in self.rows if (text := row[at].strip())]
+
+
+def sample_of(path: Path) -> Sample:
+    """Return a sample of a file.
+
+    Raises:
+        NothingToRead: when it is empty, or of a kind that has presets or types of its own.
+        OSError: when it cannot be read.
+    """
+    content = b"".join(_pieces(path))
+    if content[:4] == b"PAR1":
+        return _parquet(path)
+    if content[:4] in (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x0a\x0d\x0d\x0a"):
+        raise NothingToRead(f'{path}: a capture; declare it by preset = "pcap"')
+    encoding, text = _decoded(content)
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    filled = [line for line in lines if line.strip()]
+    if not filled:
+        raise NothingToRead(f"{path}: the file is empty")
+    if filled[0].startswith("#separator"):
+        raise NothingToRead(
+            f'{path}: a log of Zeek; declare it by preset = "zeek-conn", or with format = "zeek"'
+        )
+    if filled[0].lstrip().startswith("{"):
+        found = _json(path, filled)
+    elif filled[0].lstrip().startswith("["):
+        raise NothingToRead(f"{path}: one JSON document; expected one object a line (newline-delimited JSON)")
+    else:
+        found = _delimited(path, filled)
+    if encoding != "utf-8":
+        found.source["encoding"] = encoding
+        found.doubts.append(f"bytes that are not UTF-8 are read as {encoding}")
+    return found
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """Yield whole lines from the beginning, the middle and the end of a file; of a compressed one its beginning."""
+    with _opened(path) as file:
+        first = file.read(_PIECE_BYTES)
+        yield first if len(first) < _PIECE_BYTES else first[: first.rfind(b"\n") + 1] or first
+        size = 0 if path.suffix == ".gz" else path.stat().st_size
+        for start in (size // 2, size - _PIECE_BYTES // 4) if size > 4 * _PIECE_BYTES else ():
+            file.seek(start)
+            piece = file.read(_PIECE_BYTES // 4)
+            begin, end = piece.find(b"\n") + 1, piece.rfind(b"\n") + 1
+            yield piece[begin:end]
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _decoded(content: bytes) -> tuple[str, str]:
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16", content.decode("utf-16", "replace")
+    try:
+        return "utf-8", content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.start >= len(content) - 4:
+            return "utf-8", content.decode("utf-8-sig", "ignore")
+    return "cp1252", content.decode("cp1252", "replace")
+
+
+def _json(path: Path, lines: Sequence[str]) -> Sample:
+    records = []
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            records.append({name: value for name, value in _flat(record)})
+    if not records:
+        raise NothingToRead(f"{path}: no line is a JSON object; expected one object a line")
+    names = tuple(dict.fromkeys(name for record in records for name in record))
+    rows = [tuple(record.get(name, "") for name in names) for record in records]
+    return Sample(path, "ndjson", names, rows)
+
+
+def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        elif value is not None and not isinstance(value, list):
+            yield before + name, value if isinstance(value, str) else json.dumps(value)
+
+
+def _parquet(path: Path) -> Sample:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        rows = next(file.iter_batches(1000), None)
+    if rows is None:
+        raise NothingToRead(f"{path}: the file has no rows")
+    columns = [[_text(value) for value in column.to_pylist()] for column in rows.columns]
+    return Sample(path, "parquet", tuple(rows.schema.names), list(zip(*columns, strict=True)))
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _delimited(path: Path, lines: Sequence[str]) -> Sample:
+    comment = next(
+        (
+            mark
+            for mark in _COMMENTS
+            if lines[0].startswith(mark) or (lines[1:2] and lines[1].startswith(mark))
+        ),
+        None,
+    )
+    kept = [line for line in lines if not (comment and line.startswith(comment))]
+    commented = comment is not None and len(kept) < len(lines)
+    if len(kept) < _FEW_ROWS:
+        raise NothingToRead(f"{path}: found {len(kept)} lines; expected a header and rows")
+    separator, cut = _cut(kept)
+    width = Counter(len(fields) for fields in cut).most_common(1)[0][0]
+    head = _head_of(cut, width)
+    names_at, data_at = head
+    found = Sample(path, "csv", (), [])
+    if separator != ",":
+        found.source["separator"] = separator
+    if commented:
+        found.source["comment"] = comment
+    if names_at is None:
+        found.source["header"] = "none"
+        names: list[str] = [str(number) for number in range(width)]
+        found.doubts.append("no line of names: columns are named by their places")
+    else:
+        names = [name.strip() for name in cut[names_at]]
+        if names_at or data_at != 1:
+            more = {} if data_at == names_at + 1 else {"data": data_at + 1}
+            found.source["header"] = {"line": names_at + 1} | more
+    while names and not names[-1]:
+        names.pop()
+    rows = cut[data_at:]
+    if any(len(row) != len(cut[names_at] if names_at is not None else names) for row in rows):
+        found.source["ragged"] = True
+    found.names = distinct_names(names)
+    found.rows = [tuple((row + [""] * len(names))[: len(names)]) for row in rows]
+    return found
+
+
+def _cut(lines: Sequence[str]) -> tuple[str, list[list[str]]]:
+    """Return the separator that cuts most lines into the same number of fields, and the fields."""
+    best: tuple[float, int, str, list[list[str]]] | None = None
+    for separator in (*_SEPARATORS, WHITESPACE):
+        fields = (
+            [line.split() for line in lines] if separator == WHITESPACE else list(_read(lines, separator))
+        )
+        width, count = Counter(map(len, fields)).most_common(1)[0]
+        # Runs of blanks cut texts, too: others are preferred where they cut at all.
+        share = count / len(fields) * (_OF_BLANKS if separator == WHITESPACE else 1)
+        if width > 1 and (best is None or (share, width) > best[:2]):
+            best = (share, width, separator, fields)
+    if best is None:
+        return ",", [[line] for line in lines]
+    return best[2], best[3]
+
+
+def _read(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
+    for line in lines:
+        try:
+            yield next(csv.reader([line], delimiter=separator), [])
+        except csv.Error:
+            yield [line]
+
+
+def _head_of(cut: Sequence[Sequence[str]], width: int) -> tuple[int | None, int]:
+    """Return the line of names, None where there is none, and the first of data, from 0."""
+    numbers = [_numbers(fields) for fields in cut[:_MOST_HEAD_LINES]]
+    usual = sorted(numbers[len(numbers) // 2 :])[len(numbers[len(numbers) // 2 :]) // 2]
+    least = max(usual * 0.5, 0.01)
+    data_at = next(
+        (at for at, share in enumerate(numbers) if share >= least and len(cut[at]) >= width - 1), 0
+    )
+    if usual == 0:
+        return 0, 1
+    # Of several lines before the data, the first that is as wide has the names; others have units.
+    wide = [
+        at
+        for at in range(data_at)
+        if abs(len(cut[at]) - width) <= 1 and any(field.strip() for field in cut[at])
+    ]
+    if not wide:
+        return None, data_at
+    return _names_among(cut, wide), data_at
+
+
+def _names_among(cut: Sequence[Sequence[str]], wide: Sequence[int]) -> int:
+    """Return the line without numbers and of most different, filled fields; the first of equal ones."""
+
+    def filled(at: int) -> int:
+        return len({field.strip() for field in cut[at] if field.strip()})
+
+    return max(wide, key=lambda at: (not _numbers(cut[at]), filled(at), -at))
+
+
+def _numbers(fields: Sequence[str]) -> float:
+    """Return the share of fields that begin with a digit, as numbers and times do."""
+    there = [field.strip() for field in fields if field.strip()]
+    return sum(bool(_NUMBER.match(text)) for text in there) / len(there) if there else 0.0
+
+
+def is_rising(values: Sequence[float]) -> bool:
+    """Return whether numbers never fall, and rise somewhere."""
+    return all(left <= right for left, right in pairwise(values)) and len(set(values)) > 1

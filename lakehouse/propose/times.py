@@ -1,0 +1,220 @@
+"""The event time among columns of texts: its unit or format, in one column or in two."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse.config.times import TimeColumn
+from lakehouse.ingest.parser.plain_values import clock_times
+from lakehouse.ingest.parser.spelt_times import iso_texts, pattern_of
+from lakehouse.ingest.parser.texts import time_of
+from lakehouse.propose.sample import Sample
+
+_NAMED = re.compile(
+    r"time|date|stamp|(^|[^a-z])(ts|at|when|day|datum|zeit|uhr|heure|fecha|hora|tijd|data|epoch|tst)([^a-z]|$)",
+    re.IGNORECASE,
+)
+_DATES = (
+    *(
+        "%Y-%m-%d",
+        "%Y/%m/%d",
+        "%Y.%m.%d",
+        "%d.%m.%Y",
+        "%d.%m.%y",
+        "%d/%m/%Y",
+        "%m/%d/%Y",
+        "%d/%m/%y",
+        "%m/%d/%y",
+    ),
+    *(
+        "%y/%m/%d",
+        "%y-%m-%d",
+        "%d-%m-%Y",
+        "%m-%d-%Y",
+        "%d-%b-%Y",
+        "%d-%b-%y",
+        "%d %b %Y",
+        "%b %d %Y",
+        "%b %d, %Y",
+    ),
+    *("%Y%m%d", "%Y-%j", "%Y%j", "%Y %j", "%Y %m %d"),
+)
+_CLOCKS = (
+    *(
+        "",
+        " %H:%M:%S",
+        " %H:%M",
+        " %H:%M:%S.%f",
+        " %H:%M:%S,%f",
+        " %I:%M:%S %p",
+        " %I:%M %p",
+        " %H",
+        " %H.%M.%S",
+    ),
+    *(
+        "T%H:%M:%S",
+        "T%H:%M",
+        "T%H:%M:%S.%f",
+        "T%H%M%S",
+        " %H%M%S",
+        " %k",
+        "%H%M%S",
+        "%H%M",
+        "-%H:%M:%S",
+        "_%H:%M:%S",
+    ),
+)
+_OFFSETS = ("", "%z", " %z")
+_CLOCK_ONLY = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?|\d{3,4}", re.IGNORECASE)
+_LEAST_S, _END_S = 631_152_000, 4_102_444_800  # 1990 and 2100
+_POWERS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_EXCEL = (32_874, 73_051)  # 1990 and 2100
+_DIFFERENT_US = 60_000_000
+_ASKED = 500
+_DIGITS = re.compile(r"\d.*\d.*\d")
+
+
+@dataclass
+class Time:
+    """An event time: what the declaration says of it, microseconds of the sample's rows, and what is not sure."""
+
+    declared: dict[str, Any]
+    micros: list[int]
+    doubts: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that it is read from."""
+        return tuple(self.declared.get("columns", (self.declared.get("column"),)))
+
+    @property
+    def step_us(self) -> int:
+        """The usual distance of two rows, 0 where they have one time."""
+        steps = sorted(right - left for left, right in pairwise(sorted(set(self.micros))))
+        return steps[len(steps) // 2] if steps else 0
+
+
+def event_time_of(sample: Sample) -> Time | None:
+    """Return the event time of a sample, None where no column is one."""
+    found = [time for name in sample.names if (time := _of_column(sample, name)) is not None]
+    found.sort(key=lambda time: not _NAMED.search(time.names[0]))
+    if not found:
+        return None
+    time = found[0]
+    others = [other.names[0] for other in found[1:]]
+    if others:
+        time.doubts.append(f"{', '.join(others)} could be the event time, too")
+    return time
+
+
+def _of_column(sample: Sample, name: str) -> Time | None:
+    texts = sample.column(name)[:_ASKED]
+    if not texts:
+        return None
+    if all(re.fullmatch(r"\d+(\.\d+)?", text) for text in texts):
+        return _of_numbers(name, texts, sample)
+    with_clock = _with_clock(sample, name, texts)
+    return with_clock or _of_texts({"column": name}, texts)
+
+
+def _of_numbers(name: str, texts: Sequence[str], sample: Sample) -> Time | None:
+    values = [float(text) for text in texts]
+    for unit, power in _POWERS.items():
+        if all(_LEAST_S * power <= value < _END_S * power for value in values):
+            time = _time({"column": name, "unit": unit}, texts)
+            return time if _NAMED.search(name) or name.isdigit() or _is_steady(time.micros) else None
+    if _NAMED.search(name) and all(_EXCEL[0] <= value < _EXCEL[1] for value in values):
+        time = _time({"column": name, "unit": "excel"}, texts)
+        time.doubts.append("numbers are read as days of a spreadsheet")
+        return time
+    return _of_texts({"column": name}, texts) if _NAMED.search(name) and len(texts[0]) >= 8 else None
+
+
+def _with_clock(sample: Sample, name: str, texts: Sequence[str]) -> Time | None:
+    """Return the time of a column of dates and the next one, if that is of clock times."""
+    at = sample.names.index(name) + 1
+    if sample.format != "csv" or at >= len(sample.names) or any(":" in text for text in texts):
+        return None
+    clock, rows = sample.names[at], [row for row in sample.rows if row[at - 1].strip() and row[at].strip()]
+    if not rows or not all(_CLOCK_ONLY.fullmatch(row[at].strip()) for row in rows):
+        return None
+    return _of_texts(
+        {"columns": [name, clock]}, [f"{row[at - 1].strip()} {row[at].strip()}" for row in rows][:_ASKED]
+    )
+
+
+def _of_texts(place: dict[str, Any], texts: Sequence[str]) -> Time | None:
+    walls, offsets = clock_times(pa.array(texts, pa.string()))
+    iso = _time(place | {"unit": "iso"}, texts)
+    if len(iso.micros) == len(texts):
+        if not all(offsets.to_pylist()) or walls.null_count:
+            iso.doubts += _zone_doubt(texts)
+        return iso
+    matching = list(_matching(place, tuple(texts)))
+    if not matching:
+        return None
+    matching.sort(key=lambda time: (not _is_steady(time.micros), -len(time.declared["format"])))
+    time = matching[0]
+    for other in matching[1:]:
+        if _is_steady(other.micros) == _is_steady(time.micros) and _differ(time.micros, other.micros):
+            time.doubts.append(f"{texts[0]!r} could be of the format {other.declared['format']}, too")
+            break
+    if "%z" not in time.declared["format"]:
+        time.doubts += _zone_doubt(texts)
+    return time
+
+
+def _zone_doubt(texts: Sequence[str]) -> list[str]:
+    return ["times have no offset: they are read as UTC unless timezone says where the clock is"]
+
+
+def _matching(place: dict[str, Any], texts: tuple[str, ...]) -> Iterator[Time]:
+    if not _DIGITS.search(texts[0]):
+        return
+    for form, pattern in _formats().items():
+        if not pattern.match(texts[0]):
+            continue
+        declared = place | {"format": form}
+        column = TimeColumn.model_validate(declared)
+        shown = iso_texts(pa.array(texts, pa.string()), column)
+        if not shown.null_count:
+            micros = [time_of(text, column) for text in shown.to_pylist()]
+            yield Time(declared, [each for each in micros if each is not None])
+
+
+@cache
+def _formats() -> dict[str, re.Pattern[str]]:
+    forms = (
+        date + clock + offset
+        for date in _DATES
+        for clock in _CLOCKS
+        for offset in _OFFSETS
+        if clock or not offset
+    )
+    return {form: re.compile(pattern_of(form)[0]) for form in forms}
+
+
+def _time(declared: dict[str, Any], texts: Sequence[str]) -> Time:
+    column = TimeColumn.model_validate(declared)
+    usual = iso_texts(pa.array(texts, pa.string()), column).to_pylist()
+    micros = [time_of(text, column) for text in usual if text is not None]
+    return Time(
+        declared, [each for each in micros if each is not None and 10**6 * -_END_S < each < 10**6 * _END_S]
+    )
+
+
+def _is_steady(micros: Sequence[int]) -> bool:
+    """Return whether times nearly never step back, as those of one logger."""
+    backs = sum(right < left for left, right in pairwise(micros))
+    return backs <= len(micros) // 50
+
+
+def _differ(left: Sequence[int], right: Sequence[int]) -> bool:
+    return any(abs(one - other) > _DIFFERENT_US for one, other in zip(left, right, strict=True))

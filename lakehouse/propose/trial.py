@@ -1,0 +1,96 @@
+"""Files judged by a declaration, without writing: how many rows would be accepted, and why others would not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.config.stream import Stream
+from lakehouse.ingest.parser.parser import Parser
+from lakehouse.ingest.sources.files import landed, matching
+from lakehouse.ingest.sources.landed_content import seen
+from lakehouse.ingest.sources.lines import parsed_file
+from lakehouse.ingest.sources.manifest import LandedFile
+
+_EXAMPLES, _SHOWN = 3, 200
+
+
+@dataclass
+class Trial:
+    """Counts of rows, and of each reason examples with file, line, what was found and the record."""
+
+    files: int = 0
+    rows: int = 0
+    accepted: int = 0
+    missing: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, dict[str, Any]] = field(default_factory=dict)
+    is_cut: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts as JSON has them."""
+        return {
+            "files": self.files,
+            "rows": self.rows,
+            "accepted": self.accepted,
+            "missing": self.missing,
+            "rejected": [{"reason": reason} | found for reason, found in self.reasons.items()],
+            "more": self.is_cut,
+        }
+
+
+def tried(stream: Stream, file: Path | None, most_rows: int) -> Trial:
+    """Return what a declaration makes of a file, or of the files that its source names, up to so many rows.
+
+    Duplicates and what other batches hold are not looked at. Memory: a block of a file.
+
+    Raises:
+        OSError: when the file cannot be read.
+        ValueError: when messages of topics are asked for, which are not read without an offset being fixed.
+    """
+    if stream.source.kind == "kafka":
+        raise ValueError(f"stream {stream.name}: a topic is not read on trial; name a file, or run it")
+    result = Trial()
+    for each in _files(stream, file):
+        result.files += 1
+        parser = Parser.of(stream, [each.fields])
+        for rows in parsed_file(each, 0, parser):
+            _count(result, rows, stream)
+            if result.rows >= most_rows:
+                result.is_cut = True
+                return result
+    return result
+
+
+def _files(stream: Stream, file: Path | None) -> Iterable[LandedFile]:
+    if file is not None:
+        path = str(file.absolute())
+        yield landed(path, seen(path), stream.source)
+        return
+    for name, known in matching(stream.source):
+        yield landed(name, known, stream.source)
+
+
+def _count(result: Trial, rows: pa.Table, stream: Stream) -> None:
+    result.rows += rows.num_rows
+    is_good = rows["reason"].is_null()
+    good = rows.filter(is_good)
+    result.accepted += good.num_rows
+    for measure in stream.measures:
+        result.missing[measure] = result.missing.get(measure, 0) + good[measure].null_count
+    bad = rows.filter(pc.invert(is_good))
+    for counted in bad["reason"].value_counts().to_pylist():
+        found = result.reasons.setdefault(counted["values"], {"rows": 0, "examples": []})
+        found["rows"] += counted["counts"]
+        if len(found["examples"]) < _EXAMPLES:
+            examples = bad.filter(pc.equal(bad["reason"], counted["values"])).slice(0, _EXAMPLES).to_pylist()
+            found["examples"] = [_example(each) for each in examples]
+
+
+def _example(row: dict[str, Any]) -> dict[str, Any]:
+    record = (row["record"] or b"").decode("utf-8", "backslashreplace")[:_SHOWN]
+    return {"file": row["source_file"], "line": row["source_line"], "detail": row["detail"], "record": record}

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import gzip
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from lakehouse.settings import read_settings
+from tests.cli.conftest import Tidemark
+
+DATA = Path(__file__).parents[5] / "shared" / "data"
+TOA5 = """"TOA5","SITE_A","CR1000X","1"
+"TIMESTAMP","RECORD","AirTC","Volt"
+"TS","RN","C","V"
+"","","Smp","Smp"
+""" + "".join(f'"2026-02-{day:02} 00:00:00",{day},{day}.5,12.5\n' for day in range(1, 21))
+FILES = {
+    "station.dat": (TOA5, {"column": "TIMESTAMP", "unit": "iso"}, ["airtc", "volt"]),
+    "meter.csv": (
+        "Datum;Uhrzeit;Leistung\n" + "".join(f"{day:02}.02.2026;10:15;{day},5 kW\n" for day in range(1, 21)),
+        {"columns": ["Datum", "Uhrzeit"], "format": "%d.%m.%Y %H:%M"},
+        ["leistung"],
+    ),
+    "epochs.csv": (
+        "ts,device,temp\n"
+        + "".join(f"{1769904000000 + 60000 * n},{'ab'[n % 2]},{n / 2}\n" for n in range(40)),
+        {"column": "ts", "unit": "ms"},
+        ["temp"],
+    ),
+    "blanks.txt": (
+        "# a remark\n" + "".join(f"2026-02-{day:02}T00:00:00   {day}.5   -9999.9\n" for day in range(1, 21)),
+        {"column": "time_0", "unit": "iso"},
+        ["c_1", "c_2"],
+    ),
+    "lines.ndjson": (
+        "".join(
+            json.dumps({"time": f"2026-02-{day:02}T00:00:00Z", "data": {"temp": day}}) + "\n"
+            for day in range(1, 21)
+        ),
+        {"column": "time", "unit": "iso"},
+        ["data_temp"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_declared_as_it_is_and_all_its_rows_are_accepted(
+    called: Tidemark, tmp_path: Path, name: str
+) -> None:
+    text, time, measures = FILES[name]
+    (tmp_path / name).write_text(text)
+
+    ended = called("add", tmp_path / name, "--json")
+
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    declared = tomllib.loads(found["toml"])["streams"][found["stream"]]
+    assert (declared["event_time"], declared["measures"]) == (time, measures)
+    assert found["trial"]["accepted"] == found["trial"]["rows"] > 0
+    stream = read_settings(Path(found["config"])).stream(found["stream"])
+    assert stream.measures == tuple(measures)
+
+
+def test_keys_identity_levels_and_counters_follow_from_what_the_rows_say(
+    called: Tidemark, tmp_path: Path
+) -> None:
+    lines = (f"{1769904000 + 10 * (n // 3)},{'abc'[n % 3]},{n * 10},{n % 7}" for n in range(300))
+    (tmp_path / "meters.csv").write_text("ts,meter,total_kwh,volt\n" + "\n".join(lines) + "\n")
+
+    declared = tomllib.loads(json.loads(called("add", tmp_path / "meters.csv", "--json").stdout)["toml"])
+
+    stream = declared["streams"]["meters"]
+    assert (stream["keys"], stream["identity"], stream["counters"]) == (
+        ["meter"],
+        ["ts", "meter"],
+        ["total_kwh"],
+    )
+    assert stream["levels"][0] == "1s for 1h"
+
+
+def test_a_day_and_month_that_could_be_either_is_a_doubt_that_is_told(
+    called: Tidemark, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("at,v\n" + "".join(f"0{n}/0{n}/2026 00:00,{n}\n" for n in range(1, 7)))
+
+    found = json.loads(called("add", tmp_path / "a.csv", "--dry-run", "--json").stdout)
+
+    both = {"%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"}
+    named = tomllib.loads(found["toml"])["streams"]["a"]["event_time"]["format"]
+    assert named in both
+    same_everywhere = not any("could be of the format" in doubt for doubt in found["doubts"])
+    # Days that are their months are the same moment in both: nothing to doubt.
+    assert same_everywhere and found["config"] is None
+    (tmp_path / "b.csv").write_text("at,v\n" + "".join(f"0{n}/05/2026 00:00,{n}\n" for n in range(1, 7)))
+    doubts = json.loads(called("add", tmp_path / "b.csv", "--dry-run", "--json").stdout)["doubts"]
+    assert any("could be of the format" in doubt for doubt in doubts)
+
+
+def test_nothing_is_written_on_a_dry_run_and_no_stream_twice(called: Tidemark, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("at,v\n2026-02-01,1\n2026-02-02,2\n")
+
+    tried = called("add", tmp_path / "a.csv", "--dry-run")
+    first, second = (called("add", tmp_path / "a.csv") for _ in range(2))
+
+    assert (tried.returncode, first.returncode, second.returncode) == (0, 0, 2)
+    assert "[streams.a]" in tried.stdout
+    assert "declares a stream 'a' already; --name gives another one" in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "the file is empty"),
+        (b"[1, 2]\n", "one JSON document"),
+        (b"a,b\nx,y\nz,w\n", "no column is a time in all rows"),
+        (b"\xd4\xc3\xb2\xa1" + b"\0" * 20, 'preset = "pcap"'),
+    ],
+)
+def test_a_file_that_cannot_be_declared_says_why(
+    called: Tidemark, tmp_path: Path, content: bytes, expected: str
+) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+
+    ended = called("add", tmp_path / "a.csv")
+
+    assert (ended.returncode, expected in ended.stderr) == (2, True), ended.stderr
+
+
+def test_a_declaration_is_tried_on_files_without_writing(called: Tidemark, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("at,v\n2026-02-01,1\n2026-02-02,2\n")
+    called("add", tmp_path / "a.csv")
+    (tmp_path / "bad.csv").write_text("at,v\n2026-02-01,x\nno time,2\n2026-02-03,3\n")
+
+    ended = called("check", "a", tmp_path / "bad.csv", "--json")
+
+    [found] = json.loads(ended.stdout)
+    assert (found["rows"], found["accepted"]) == (3, 1)
+    assert {each["reason"]: each["rows"] for each in found["rejected"]} == {
+        "bad_value": 1,
+        "bad_event_time": 1,
+    }
+    assert [each["examples"][0]["line"] for each in found["rejected"]] in ([2, 3], [3, 2])
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the real sets are absent")
+@pytest.mark.parametrize(
+    ("file", "unit"),
+    [
+        ("backbone-atm-a/packets_first_half.csv.gz", "s"),
+        ("env-telemetry/telemetry_first_half.ndjson.gz", "s"),
+        ("lorawan-sensors/FTD_0018B20000020.ndjson.gz", "ms"),
+        ("office-rooms/room_413.csv.gz", "iso"),
+        ("smart-meter-water/Water_WHW-1.csv.gz", "s"),
+        ("soccer-gnss/U18_ID1.csv.gz", "excel"),
+    ],
+)
+def test_a_real_file_is_declared_unaided(called: Tidemark, tmp_path: Path, file: str, unit: str) -> None:
+    with gzip.open(DATA / file, "rt") as source:
+        content = "".join(line for _, line in zip(range(2_000), source, strict=False))
+    (tmp_path / "real.txt").write_text(content)
+
+    found = json.loads(called("add", tmp_path / "real.txt", "--json").stdout)
+
+    assert tomllib.loads(found["toml"])["streams"]["real"]["event_time"]["unit"] == unit
+    assert found["trial"]["accepted"] >= 0.99 * found["trial"]["rows"] > 1_000
