@@ -51,7 +51,7 @@ def columns_of(sample: Sample, times: Sequence[str]) -> list[Found]:
         texts = sample.column(name)
         declared, doubts = _typed(texts)
         own = _own_name(name, used)
-        if sample.source.get("header") == "none":
+        if sample.source.get("header") in ("none", "skip"):
             declared["position"] = position
         elif own != name:
             declared["path"] = name
@@ -116,7 +116,7 @@ def _sentinels(values: Sequence[float]) -> list[float]:
 
 def _role(name: str, declared: dict[str, Any], texts: Sequence[str]) -> str:
     different, is_number = len(set(texts)), declared["type"] in ("int", "double")
-    if not texts:
+    if not texts or not name:
         return "left out"
     if not is_number or (declared["type"] == "int" and _KEYED.search(name)):
         is_key = different <= _MOST_KEYS and different * _ROWS_A_KEY <= len(texts)

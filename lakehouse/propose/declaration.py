@@ -86,13 +86,11 @@ def _timed(sample: Sample) -> Time:
         if time is None:
             continue
         header = sample.source.get("header")
-        if skipped and header != "none":
+        if skipped and header not in ("none", "skip"):
             line = header["line"] if isinstance(header, dict) else 1
             data = header.get("data", line + 1) if isinstance(header, dict) else 2
             sample.source["header"] = {"line": line, "data": data + skipped}
             sample.rows = rows
-        if header == "none":
-            return Time(time.declared, time.micros, time.doubts)
         return time
     raise NothingToRead(
         f"{sample.path}: no column is a time in all rows; columns: {', '.join(sample.names)[:300]}. "

@@ -179,11 +179,22 @@ def _delimited(path: Path, lines: Sequence[str]) -> Sample:
     while names and not names[-1]:
         names.pop()
     rows = cut[data_at:]
+    if names_at is not None and _are_of_more(rows, len(names)):
+        found.doubts.append(
+            f"the line of names has {len(names)} fields, rows have {width}: columns are named by place"
+        )
+        found.source["header"], names = "skip", [str(number) for number in range(width)]
     if any(len(row) != len(cut[names_at] if names_at is not None else names) for row in rows):
         found.source["ragged"] = True
     found.names = distinct_names(names)
     found.rows = [tuple((row + [""] * len(names))[: len(names)]) for row in rows]
     return found
+
+
+def _are_of_more(rows: Sequence[Sequence[str]], count: int) -> bool:
+    """Return whether most rows have values beyond the names."""
+    over = sum(any(field.strip() for field in row[count:]) for row in rows)
+    return 2 * over > len(rows)
 
 
 def _cut(lines: Sequence[str]) -> tuple[str, list[list[str]]]:

@@ -129,7 +129,9 @@ def _of_numbers(name: str, texts: Sequence[str], sample: Sample) -> Time | None:
     for unit, power in _POWERS.items():
         if all(_LEAST_S * power <= value < _END_S * power for value in values):
             time = _time({"column": name, "unit": unit}, texts)
-            return time if _NAMED.search(name) or name.isdigit() or _is_steady(time.micros) else None
+            if not _NAMED.search(name):
+                time.doubts.append(f"{name} is not named like a time, but its numbers rise like one")
+            return time if _NAMED.search(name) or _is_steady(time.micros) else None
     if _NAMED.search(name) and all(_EXCEL[0] <= value < _EXCEL[1] for value in values):
         time = _time({"column": name, "unit": "excel"}, texts)
         time.doubts.append("numbers are read as days of a spreadsheet")

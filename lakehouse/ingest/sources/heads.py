@@ -44,8 +44,10 @@ def as_utf8(
 
 
 def header_of(lines: Iterable[str], source: Source) -> str:
-    """Return the line that names the fields of a file, of its first lines; an empty one where there is none."""
-    head = source.header if isinstance(source.header, HeaderLines) else HeaderLines()
+    """Return the line that names the fields of a file, or is as wide as all; an empty one where there is none."""
+    # A line that is passed over, such as a title, says nothing of how many fields there are: the first of data does.
+    usual = HeaderLines(line=2 if source.header == "skip" else 1)
+    head = source.header if isinstance(source.header, HeaderLines) else usual
     number, is_begun = 0, head.skip_until is None
     for line in lines:
         is_begun = is_begun or bool(re.search(head.skip_until or "", line))

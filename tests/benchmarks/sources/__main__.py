@@ -7,7 +7,8 @@ as they come, an hour of stream time at each of two rates, replayed faster: 45 m
 each, in a home that has ten million nodes already: 6 minutes. ``manifests``: what finding the next batch costs behind
 thousands. ``listing``: what looking for new files on a store costs. ``parser``: what reading records of each preset
 costs; ``captures``: packets a second; ``presets``: whole jobs of them. ``local_times``: what zones cost, and the hour
-that comes twice. ``read_stream``: what plans batches, beside Spark's own streams. ``soak``: whether memory and files
+that comes twice. ``declared``: real files declared by looking at them.
+``read_stream``: what plans batches, beside Spark's own streams. ``soak``: whether memory and files
 stay flat, 40 minutes.
 """
 
@@ -19,6 +20,6 @@ if __name__ == "__main__":
     run_parts(
         __doc__,
         __package__,
-        ("manifests", "listing", "parser", "captures", "local_times"),
+        ("manifests", "listing", "parser", "captures", "local_times", "declared"),
         only_in_full=("kafka", "presets", "read_stream", "freshness", "history", "soak"),
     )
