@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from lakehouse.config.checks import stream_problems, stream_refusals
 from lakehouse.config.durations import format_duration
+from lakehouse.config.problems import ConfigError
+from lakehouse.config.stream import Stream
 from lakehouse.propose.columns import Found, columns_of
 from lakehouse.propose.sample import NothingToRead, Sample
 from lakehouse.propose.times import Time, event_time_of
@@ -34,6 +40,22 @@ class Proposal:
     columns: Sequence[Found]
     table: Mapping[str, Any]
     doubts: Sequence[str]
+
+    def stream(self, folder: Path) -> Stream:
+        """Return the stream as a configuration in a folder declares it.
+
+        Raises:
+            ConfigError: when its zone, or what was found, is none that a declaration can have.
+        """
+        source = {**self.table["source"], "path": str(folder.absolute() / self.table["source"]["path"])}
+        table: dict[str, Any] = {**self.table, "name": self.name, "source": source}
+        try:
+            stream = Stream.model_validate(table)
+        except ValidationError as error:
+            raise ConfigError(str(self.sample.path), stream_refusals(self.name, table, error)) from None
+        if problems := stream_problems(stream):
+            raise ConfigError(str(self.sample.path), problems)
+        return stream
 
     def toml(self) -> str:
         """Return the declaration with comments."""

@@ -6,14 +6,13 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of
 
 if TYPE_CHECKING:
-    from lakehouse.config.stream import Stream
     from lakehouse.propose.declaration import Proposal
     from lakehouse.propose.trial import Trial
 
@@ -47,7 +46,7 @@ def add(
     taken = _declared_names(config)
     if proposal.name in taken:
         raise WrongUsage(f"{config} declares a stream {proposal.name!r} already; --name gives another one")
-    found = tried(_stream(proposal, config.parent), proposal.sample.path, _TRIED_ROWS)
+    found = tried(proposal.stream(config.parent), proposal.sample.path, _TRIED_ROWS)
     if not dry_run:
         _append(config, proposal.toml())
     if as_json:
@@ -94,34 +93,6 @@ def _declared_names(config: Path) -> Iterable[str]:
     return read_toml(config).get("streams", {}) if config.is_file() else ()
 
 
-def _stream(proposal: Proposal, folder: Path) -> Stream:
-    """Return the stream as it will be read.
-
-    Raises:
-        WrongUsage: when the zone, or what was found, is none that a declaration can have.
-    """
-    from pydantic import ValidationError
-
-    from lakehouse.config.checks import stream_problems, stream_refusals
-    from lakehouse.config.stream import Stream
-
-    table: dict[str, Any] = {**proposal.table, "name": proposal.name}
-    table["source"] = {
-        **proposal.table["source"],
-        "path": str(folder.absolute() / proposal.table["source"]["path"]),
-    }
-    try:
-        stream = Stream.model_validate(table)
-        problems = stream_problems(stream)
-    except ValidationError as error:
-        problems = list(stream_refusals(proposal.name, table, error))
-    if problems:
-        raise WrongUsage(
-            "; ".join(f"{each.key}: found {each.found}; expected {each.expected}" for each in problems)
-        )
-    return stream
-
-
 def _append(config: Path, text: str) -> None:
     from lakehouse.config.config_paths import DEFAULT_HOME
     from lakehouse.storage.atomic_files import write_text
@@ -162,7 +133,8 @@ def _print(proposal: Proposal, found: Trial, config: Path | None) -> None:
     if config is None:
         print(f"\n{proposal.toml()}", end="")
     else:
-        print_line(f"added to {config}; next: tidemark run && tidemark plot {proposal.name}")
+        measure = "".join(f" {each}" for each in proposal.table.get("measures", ())[:1])
+        print_line(f"added to {config}; next: tidemark run && tidemark plot {proposal.name}{measure}")
 
 
 def _reading(proposal: Proposal) -> str:

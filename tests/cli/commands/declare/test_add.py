@@ -165,3 +165,12 @@ def test_a_real_file_is_declared_unaided(called: Tidemark, tmp_path: Path, file:
 
     assert tomllib.loads(found["toml"])["streams"]["real"]["event_time"]["unit"] == unit
     assert found["trial"]["accepted"] >= 0.99 * found["trial"]["rows"] > 1_000
+
+
+def test_a_zone_that_is_none_is_refused_as_in_a_configuration(called: Tidemark, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("at,v\n2026-02-01,1\n2026-02-02,2\n")
+
+    ended = called("add", tmp_path / "a.csv", "--timezone", "Mars/North")
+
+    assert ended.returncode == 2
+    assert "expected a time zone name" in ended.stderr
