@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakehouse.serving.ask.doubt import doubts
-from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.macros import answer, prepared
 from lakehouse.serving.ask.question import INCREASE, Question, check, withheld_of
-from lakehouse.serving.literals import name, text, text_map, texts
+from lakehouse.serving.literals import name, text
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.web.prometheus.metrics import Metric, bounds_of, matching, metric
 from lakehouse.web.prometheus.promql import BOUNDS, AlertsQuestion, Matcher, PromqlRefused, RangeQuestion
@@ -208,16 +208,11 @@ def _rows(
 def _round(reader: PublishedReader, question: Question, range_us: int, ends: Sequence[int]) -> Iterator[_Row]:
     """Answer ranges that do not overlap; between two of them may be a gap, which is asked along and left out."""
     edges = sorted({edge for end in ends for edge in (end - range_us, end)})
-    listed = ", ".join(map(str, edges))
-    done = reader.connection.execute(
-        f"SELECT key, from_us, to_us, value, low, high, final, coalesce(rows_high, rows) "
-        f"FROM bucket_{question.aggregate}("
-        f"{text(question.stream)}, {text(question.measure)}, [{listed}]::BIGINT[], "
-        f"keys := {text_map(question.where)}, by := {texts(question.by)})"
-    )
+    columns = "key, from_us, to_us, value, low, high, final, coalesce(rows_high, rows)"
+    done = reader.connection.execute(prepared(reader.connection, question, edges, columns, True, ""))
     asked = set(ends)
     while rows := done.fetchmany(10_000):
-        for key, from_us, to_us, value, low, high, final, some in rows:
+        for key, from_us, to_us, value, low, high, final, some, _ in rows:
             # A range without any row has no sample, as in Prometheus.
             if to_us in asked and to_us - from_us == range_us and some:
                 yield _Row(tuple((name, key[name]) for name in question.by), to_us, value, low, high, final)

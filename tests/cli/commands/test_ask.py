@@ -6,6 +6,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from lakehouse.cli.commands.ask import _print
+from lakehouse.serving.ask.question import Answer
 from lakehouse.serving.publish.publish import publish
 from lakehouse.storage.layout import Home
 from tests.cli.conftest import ROWS, START_US, Tidemark
@@ -145,3 +147,12 @@ def test_rows_without_a_value_are_counted_beside_the_answer(called: Tidemark, tm
     assert json.loads(asked("temp", "--json"))["missing"] == missing > 0
     assert f"of {len(stream.rows):,} rows {missing:,} have no value" in asked("temp")
     assert json.loads(asked("--json"))["missing"] == 0 and "have no value" not in asked()
+
+
+def test_what_no_double_holds_is_shown_with_all_of_its_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    value, sides = 2.0**53, (2.0**53 - 1, 2.0**53 + 2)
+    answer = Answer(value, *sides, True, "9007199254740993", 2, 1, 1_000_000, 7, {}, [], True, 2, 2)
+
+    _print({"agg": "sum", "measure": "n", "stream": "s"}, [answer], [])
+
+    assert "9007199254740993" in capsys.readouterr().out

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import random
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 
 import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.serving.ask.ask import ask
-from lakehouse.serving.ask.question import Answer
+from lakehouse.serving.ask.question import Answer, Question
 from lakehouse.serving.ask.series import series
 from lakehouse.serving.publish.macros import macros_of
 from lakehouse.serving.publish.publish import publish
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published, run_sql
 from lakehouse.storage.layout import Home
+from lakehouse.web.formats import Format, written
+from lakehouse.web.questions import ask_rows
 from tests.serving.streams import RandomStream, Row
 
 # Around where doubles stop to hold whole numbers, where 64 bits end, and where doubles stop to read as decimals.
@@ -129,6 +134,22 @@ def test_python_sql_and_charts_show_the_same_digits(reader: PublishedReader) -> 
         reader, f"SELECT exact_value::DECIMAL(38, 2) * 2 AS twice FROM range_sum('exact', 'price', {between})"
     )
     assert str(typed.rows[0][0]) == str(2 * Decimal(one.exact_value or ""))
+
+
+@pytest.mark.parametrize("form", list(Format))
+def test_http_writes_all_digits_in_every_format(reader: PublishedReader, form: Format) -> None:
+    question = Question("exact", "hits", "sum", 0, SPAN)
+    (one,) = ask(reader, "exact", "hits", "sum", 0, SPAN)
+
+    content = written(ask_rows(reader, question), form)
+
+    if form is Format.ARROW:
+        found = pa.ipc.open_stream(content).read_all().to_pylist()[0]["exact_value"]
+    elif form is Format.CSV:
+        found = next(csv.DictReader(content.decode().splitlines()))["exact_value"]
+    else:
+        found = json.loads(content)["rows"][0]["exact_value"]
+    assert found == one.exact_value == str(truth("hits", "sum", 0, SPAN))
 
 
 def test_a_count_has_its_digits_and_doubles_have_none(reader: PublishedReader) -> None:
