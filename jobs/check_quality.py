@@ -45,7 +45,7 @@ def run(settings: Settings, spark: SparkSession, stream: str, full: bool = False
 def _checked(settings: Settings, spark: SparkSession, stream: str, full: bool) -> dict[str, Any]:
     from lakehouse.checks.checks import measure, open_tables
     from lakehouse.engine import engine_of
-    from lakehouse.ingest.rejected import rejected_examples
+    from lakehouse.ingest.quarantine import rejected_examples
     from lakehouse.storage.checked import Checked, read_checked, write_checked
     from quality.verdicts import record_verdicts
 

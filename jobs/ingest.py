@@ -25,8 +25,7 @@ from lakehouse.ingest.quarantine import unread_in
 from lakehouse.ingest.sources.kafka import Broker
 from lakehouse.ingest.sources.manifest import Repeat
 from lakehouse.ingest.sources.manifest_store import ManifestStore
-from lakehouse.ingest.sources.no_match import no_match
-from lakehouse.ingest.sources.unlisted import unlisted
+from lakehouse.ingest.sources.unmatched import no_match, unlisted
 from lakehouse.ingest.topics import Topics
 from lakehouse.settings import Settings
 

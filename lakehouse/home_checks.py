@@ -206,7 +206,7 @@ def faulty_queries(home: HomeState) -> Iterator[Finding]:
 
 def unread_files(home: HomeState) -> Iterator[Finding]:
     """Files that the last ingest passed over, as their content changed after they were read."""
-    from lakehouse.ingest.sources.unlisted import CANNOT
+    from lakehouse.ingest.sources.unmatched import CANNOT
 
     said = home.status["standing"]
     for stream in dict.fromkeys(each["stream"] for each in said):
@@ -221,8 +221,7 @@ def unread_files(home: HomeState) -> Iterator[Finding]:
 def empty_landings(home: HomeState) -> Iterator[Finding]:
     """Streams with folders that cannot be listed, or that have read nothing and whose path no file matches now."""
     from lakehouse.ingest.sources.files import matching
-    from lakehouse.ingest.sources.no_match import no_match
-    from lakehouse.ingest.sources.unlisted import unlisted
+    from lakehouse.ingest.sources.unmatched import no_match, unlisted
     from lakehouse.storage.stores.store_client import StoreUnavailable
 
     for name, stream in (home.settings.streams if home.settings else {}).items():

@@ -14,7 +14,7 @@ from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.outcomes import record
 from lakehouse.storage.heartbeats import Heartbeat, write_heartbeat
 from lakehouse.storage.layout import Home
-from tests.ingest.sources.test_unlisted import make_too_deep
+from tests.ingest.sources.test_unmatched import make_too_deep
 from tests.readings import declared
 from tests.serving.conftest import Lakehouse
 

@@ -47,13 +47,13 @@ from lakehouse.ingest.identities.batch_identities import (
     judged_bucket,
     without_repeats,
 )
-from lakehouse.ingest.identities.doubt_ranges import Range, joined_by_day
 from lakehouse.ingest.identities.duplicates import Accepted
 from lakehouse.ingest.identities.stored_identities import open_index
-from lakehouse.ingest.message_records import MessageRecords
+from lakehouse.ingest.identities.unchecked import Range, joined_by_day
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.part_counts import AcceptedCounts, RecordCounts
 from lakehouse.ingest.requeued_records import requeued_records
+from lakehouse.ingest.sources.messages import MessageRecords
 from lakehouse.storage.identity_copies import copied
 from lakehouse.storage.identity_index import Hashes, IdentityIndex, Run
 from lakehouse.storage.tables.tables_place import is_on_store

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lakehouse.config.stream import Stream
 from lakehouse.engine.parts import ENTRIES, TableSink
-from lakehouse.ingest.identities.doubt_ranges import Range, ambiguous_ranges, joined_by_day
+from lakehouse.ingest.identities.unchecked import Range, ambiguous_ranges, joined_by_day
 from lakehouse.ingest.parser.parser import ORIGIN, Parser
 from lakehouse.ingest.parser.verdicts import READ_BEFORE
 from lakehouse.ingest.part_counts import Counting, RecordCounts

@@ -4,27 +4,33 @@ They are of what was read. A manifest fixes which files are read, not what is in
 and ledger, and a file was cut, replaced or removed before the batch was read again, what was read is not what is
 stored. ``as_held`` counts what is stored, and makes the index of identities of that: rows that the index lacked would
 be accepted twice when they come again.
+
+Lateness across files is measured by tasks, each a range of arrival times. A task reads the times of all rows, as those
+that arrived before its range are what its own rows are late behind. Rows without an arrival time are late behind
+earlier ones of their file or partition, and in the first range.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
+from itertools import pairwise
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.algorithms.ingest.lateness import Lateness
+from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure_arrived, measure_files
 from lakehouse.config.stream import Stream
 from lakehouse.engine import engine_of
 from lakehouse.engine.parts import file_items
-from lakehouse.ingest.batch_lateness import batch_lateness
 from lakehouse.ingest.batch_records import BatchRecords
 from lakehouse.ingest.identities.stored_identities import index_stored
 from lakehouse.ingest.part_counts import AcceptedCounts, Clocks, RecordCounts
@@ -33,11 +39,18 @@ from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
 
 if TYPE_CHECKING:
-    from lakehouse.engine import Item
+    import numpy.typing as npt
+
+    from lakehouse.engine import Engine, Item
+
 
 log = logging.getLogger(__name__)
 _TEXTS = pa.schema({"text": pa.string()})
 _REASONS = pa.schema({"reason": pa.string(), "records": pa.int64()})
+# A task sorts about so many rows, of 16 bytes.
+ROWS_A_TASK = 4_000_000
+_COLUMNS = pa.schema({"event_us": pa.int64(), "arrival_us": pa.int64(), "source_file": pa.string()})
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -160,3 +173,61 @@ def lateness_of(records: BatchRecords, stats: BatchStats, parts: Sequence[Path])
     step = f"measure lateness of {records.stream.name}, batch {records.manifest.batch}"
     rows = stats.accepted, stats.arrivals
     return batch_lateness(engine_of(records.tables.spark), parts, records.before.newest_us, *rows, step)
+
+
+def batch_lateness(
+    engine: Engine,
+    parts: Sequence[Path],
+    newest_us: int | None,
+    rows: int,
+    arrivals: tuple[int, int] | None,
+    step: str,
+) -> Lateness:
+    """Return the lateness of the rows in a batch's parts of raw, which are in order.
+
+    ``newest_us``: the newest event time before the batch; ``arrivals``: about the first and the last arrival time.
+    Cost: one Spark job, in which each of its tasks reads three columns; memory of a task: ``ROWS_A_TASK``.
+    """
+    tasks = 1 + rows // ROWS_A_TASK
+    low, high = arrivals or (0, 0)
+    cuts = sorted({low + (high + 1 - low) * number // tasks for number in range(1, tasks)})
+    ranges = list(pairwise([_LEAST, *cuts, _MOST])) if rows else []
+    items = pa.table({"low": [low for low, _ in ranges], "high": [high for _, high in ranges]})
+    kernel = partial(_measured, parts=[str(path.absolute()) for path in parts], newest_us=newest_us)
+    texts = engine.map(items, kernel, _TEXTS, step)["text"].to_pylist()
+    late = (Lateness.of(json.loads(text)) for text in texts)
+    return reduce(add, late, replace(NOTHING_LATE, newest_us=newest_us))
+
+
+def _measured(item: Item, parts: Sequence[str], newest_us: int | None) -> Iterator[pa.Table]:
+    low, files = item["low"], _Files(newest_us)
+    reached = _LEAST if newest_us is None else newest_us
+    held: list[npt.NDArray[np.int64]] = [np.empty((2, 0), np.int64)]
+    for rows in (rows for path in parts for rows in pieces_of(path, _COLUMNS)):
+        arrived = rows.filter(rows["arrival_us"].is_valid())
+        times, arrivals = (arrived[name].to_numpy() for name in ("event_us", "arrival_us"))
+        reached = int(times[arrivals < low].max(initial=reached))
+        is_own = (arrivals >= low) & (arrivals < item["high"])
+        held.append(np.stack([times[is_own], arrivals[is_own]]))
+        if low == _LEAST:
+            files.add(rows.filter(rows["arrival_us"].is_null()))
+    times, arrivals = np.concatenate(held, axis=1)
+    late = files.lateness + measure_arrived(times, arrivals, None if reached == _LEAST else reached)
+    yield pa.table({"text": [json.dumps(asdict(late))]}, _TEXTS)
+
+
+class _Files:
+    """Lateness of rows that stand in order inside each file."""
+
+    def __init__(self, newest_us: int | None) -> None:
+        self._newest_us, self._numbers = newest_us, dict[str, int]()
+        self._reached_us = dict[Hashable, int]()
+        self.lateness = replace(NOTHING_LATE, newest_us=newest_us)
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows that come after those before."""
+        paths = rows["source_file"].combine_chunks().dictionary_encode()
+        named = (self._numbers.setdefault(path, len(self._numbers)) for path in paths.dictionary.to_pylist())
+        numbers = np.fromiter(named, np.int64)[paths.indices.to_numpy()]
+        event = rows["event_us"].to_numpy()
+        self.lateness += measure_files(event, numbers, self._newest_us, self._reached_us)

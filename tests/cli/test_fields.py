@@ -28,7 +28,7 @@ PATTERNS = (
     "lakehouse/cli/commands/**/*.py",
     "lakehouse/corrections/re*.py",
     "lakehouse/ingest/identities/remembered.py",
-    "lakehouse/ingest/rejected.py",
+    "lakehouse/ingest/quarantine.py",
     "lakehouse/queries/*/completeness.py",
     "lakehouse/queries/*/live_answers.py",
     "lakehouse/queries/*/state.py",

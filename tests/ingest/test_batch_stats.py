@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lakehouse.engine.local import LocalEngine
 from lakehouse.ingest.batch_jobs import judged_batch
-from lakehouse.ingest.batch_lateness import batch_lateness
 from lakehouse.ingest.batch_records import BatchRecords, Progress, StreamTables
+from lakehouse.ingest.batch_stats import batch_lateness
 from lakehouse.ingest.ingest import BatchTables
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.storage.tables.table_log import read_rows
@@ -133,7 +133,7 @@ def test_messages_are_late_against_those_before_them_however_partitions_are_deal
         pq.write_table(pa.table(rows), folder / f"{partition}.parquet")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("lakehouse.ingest.batch_lateness.ROWS_A_TASK", 120 // tasks)
+        patched.setattr("lakehouse.ingest.batch_stats.ROWS_A_TASK", 120 // tasks)
         parts = [folder / f"{partition}.parquet" for partition in order]
         lateness = batch_lateness(LocalEngine(), parts, 500, 119, (0, 999) if is_arrived else None, "measure")
 

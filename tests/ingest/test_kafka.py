@@ -17,12 +17,12 @@ from jobs import accept_loss
 from jobs.running.outcome import recorded
 from lakehouse.cli.app import call
 from lakehouse.config.stream import Source
-from lakehouse.ingest import message_records
 from lakehouse.ingest.batch_jobs import judged_batch
 from lakehouse.ingest.batch_parts import REJECTED
 from lakehouse.ingest.batch_records import BatchRecords, StreamTables
 from lakehouse.ingest.drain import open_store
 from lakehouse.ingest.ingest import BatchTables
+from lakehouse.ingest.sources import messages
 from lakehouse.ingest.sources.kafka import Broker as KafkaBroker
 from lakehouse.ingest.sources.kafka import BrokerFailed, VariableMissing
 from lakehouse.ingest.sources.manifest import OffsetRange
@@ -523,7 +523,7 @@ def test_a_message_that_ends_every_batch_is_found_and_set_aside_and_requeued(
             raise ValueError("no codec")
         yield from read_range(wanted, source)
 
-    monkeypatch.setattr(message_records, "read_range", poisoned)
+    monkeypatch.setattr(messages, "read_range", poisoned)
     for _ in range(2):
         with pytest.raises(Exception, match="no codec"):
             stream.ingest()

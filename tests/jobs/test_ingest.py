@@ -16,7 +16,7 @@ from lakehouse.settings import load_settings
 from lakehouse.storage.stores.store_client import StoreUnavailable
 from lakehouse.storage.tables.table_log import read_rows
 from tests.ingest.no_session import no_session
-from tests.ingest.sources.test_unlisted import make_too_deep
+from tests.ingest.sources.test_unmatched import make_too_deep
 
 if TYPE_CHECKING:
     pass

@@ -30,7 +30,7 @@ def quarantine(
     Bytes of records are escaped. No JVM is started.
     """
     from lakehouse.cli.output import print_json
-    from lakehouse.ingest.rejected import rejected_reasons
+    from lakehouse.ingest.quarantine import rejected_reasons
 
     settings = globals_of(context).settings()
     declared(settings, [stream] if stream else [])

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from jobs import build_rollups, ingest, publish, requeue
 from lakehouse.cli.app import app
-from lakehouse.ingest.rejected import rejected_examples, rejected_reasons
+from lakehouse.ingest.quarantine import rejected_examples, rejected_reasons
 from lakehouse.serving.published_quarantine import PublishedQuarantine
 from lakehouse.serving.status import status
 from lakehouse.settings import Settings

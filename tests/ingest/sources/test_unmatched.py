@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.config.stream import Source
-from lakehouse.ingest.sources.unlisted import unlisted
+from lakehouse.ingest.sources.unmatched import unlisted
 
 NOBODY = 65534
 

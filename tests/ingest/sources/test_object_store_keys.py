@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.ingest.sources.key_pattern import key_filter
+from lakehouse.ingest.sources.object_store import key_filter
 
 KEYS = [
     "a.csv",
