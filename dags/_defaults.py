@@ -28,14 +28,16 @@ MAINTAIN_SCHEDULE = os.environ.get("TIDEMARK_MAINTAIN_SCHEDULE", "30 3 * * *")
 
 def of_queries() -> dict[str, Param]:
     """Return the parameter that names registered queries."""
-    told = "all, or names of registered queries with commas between; each over the named streams alone"
-    return {"queries": Param("all", type="string", pattern=_NAMES, description=told)}
+    description = "all, or names of registered queries with commas between; each over the named streams alone"
+    return {"queries": Param("all", type="string", pattern=_NAMES, description=description)}
 
 
 def range_end(what: str) -> Param:
     """Return a parameter that holds one end of a range of event time, or nothing."""
-    told = f"{what}, such as 2026-01-05 or 2026-01-05T06:00+01:00; UTC without an offset; empty: no limit"
-    return Param(None, type=["null", "string"], pattern=r"^\d{4}-\d{2}-\d{2}(T.+)?$", description=told)
+    description = (
+        f"{what}, such as 2026-01-05 or 2026-01-05T06:00+01:00; UTC without an offset; empty: no limit"
+    )
+    return Param(None, type=["null", "string"], pattern=r"^\d{4}-\d{2}-\d{2}(T.+)?$", description=description)
 
 
 def dag_defaults(more: Mapping[str, Param] | None = None) -> dict[str, Any]:

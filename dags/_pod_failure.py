@@ -20,7 +20,7 @@ class PodOperator(KubernetesPodOperator):
             super().cleanup(pod, remote_pod, *more, **options)
         except AirflowException as error:
             states = (remote_pod.status.container_statuses if remote_pod else None) or ()
-            ended = [each.state.terminated for each in states if each.name == self.base_container_name]
-            if any(each and each.exit_code == PERMANENT for each in ended):
+            ended = [status.state.terminated for status in states if status.name == self.base_container_name]
+            if any(status and status.exit_code == PERMANENT for status in ended):
                 raise AirflowFailException(str(error)) from None
             raise

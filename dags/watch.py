@@ -28,14 +28,14 @@ def watch() -> None:
         from jobs import watch_service
         from jobs.running.scheduled import configured
 
-        found = watch_service.run(configured(params))
-        if found["state"] == "none":
+        outcome = watch_service.run(configured(params))
+        if outcome["state"] == "none":
             raise AirflowSkipException("no service runs on this home, or it was stopped")
-        return found
+        return outcome
 
     @task(outlets=[ROLLUP])
-    def served(found: Any) -> Any:
-        return found
+    def served(outcome: Any) -> Any:
+        return outcome
 
     served(look())
 

@@ -49,10 +49,10 @@ class Service:
         """Return the state of each component, such as ``healthy``; empty while the server does not answer."""
         try:
             with urlopen(f"{self.url}/api/v2/monitor/health", timeout=5) as answer:
-                found = json.load(answer)
+                health = json.load(answer)
         except (URLError, ConnectionError, TimeoutError, ValueError):
             return {}
-        return {name: str(part.get("status")) for name, part in found.items() if isinstance(part, dict)}
+        return {name: str(part.get("status")) for name, part in health.items() if isinstance(part, dict)}
 
 
 def start(settings: Settings, port: int = 8080, progress: Callable[[str], None] = print) -> NoReturn:
@@ -159,8 +159,8 @@ def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 def _members(sessions: set[int]) -> list[psutil.Process]:
     """Return the processes of these sessions that still run."""
-    found = [process for process in psutil.process_iter(["status"]) if _session(process.pid) in sessions]
-    return [process for process in found if process.info["status"] != psutil.STATUS_ZOMBIE]
+    running = [process for process in psutil.process_iter(["status"]) if _session(process.pid) in sessions]
+    return [process for process in running if process.info["status"] != psutil.STATUS_ZOMBIE]
 
 
 def _session(pid: int) -> int | None:

@@ -18,7 +18,7 @@ def main() -> int:
     """Compile in two processes, and say how long that took."""
     started = time.monotonic()
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        for done in [pool.submit(each) for each in STEPS]:
+        for done in [pool.submit(step) for step in STEPS]:
             done.result()
     print(f"compiled in {time.monotonic() - started:.0f} s")
     return 0
@@ -85,10 +85,10 @@ def compile_rollups() -> None:
     for offsets, values in ((ends, np.ones(3)), (_of_arrow(ends.astype(np.int32)), _of_arrow(np.ones(3)))):
         sum_runs(offsets, values, values, is_there, is_there, *out)
     fold_nodes(np.zeros(3, COUNTER), 2)
-    times, found, span = np.zeros(3, np.int64), np.zeros(2, np.int64), np.zeros((2, 2), np.int64)
+    times, totals, span = np.zeros(3, np.int64), np.zeros(2, np.int64), np.zeros((2, 2), np.int64)
     for kind in (np.float64, np.int64):
         extremes = np.zeros(3, kind)
-        fold_runs(ends, times, extremes, extremes, times, times, found, np.zeros((2, 2), kind), span)
+        fold_runs(ends, times, extremes, extremes, times, times, totals, np.zeros((2, 2), kind), span)
 
 
 def _of_arrow(column: Any) -> Any:

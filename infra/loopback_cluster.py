@@ -67,8 +67,8 @@ class Daemon:
             if text in self.log.read_text(encoding="utf-8", errors="replace"):
                 return
             time.sleep(0.1)
-        said = self.log.read_text(encoding="utf-8", errors="replace")
-        raise RuntimeError(f"no {text!r} in {self.log}; it ends with: {said[-2000:]}")
+        log = self.log.read_text(encoding="utf-8", errors="replace")
+        raise RuntimeError(f"no {text!r} in {self.log}; it ends with: {log[-2000:]}")
 
 
 @dataclass
@@ -99,10 +99,10 @@ class LoopbackCluster:
     def start_master(self) -> None:
         """Start the master and wait for it."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        told = self.folder / "cluster.conf"
-        told.touch(0o600)
-        told.write_text(f"spark.authenticate true\nspark.authenticate.secret {self.secret}\n")
-        own = ("--host", HOST, "--port", str(self.port), "--webui-port", "0", "--properties-file", str(told))
+        conf = self.folder / "cluster.conf"
+        conf.touch(0o600)
+        conf.write_text(f"spark.authenticate true\nspark.authenticate.secret {self.secret}\n")
+        own = ("--host", HOST, "--port", str(self.port), "--webui-port", "0", "--properties-file", str(conf))
         self.master = self._daemon("master", (), [_MASTER, *own], {})
         self.master.wait_for("I have been elected leader")
 
@@ -110,8 +110,8 @@ class LoopbackCluster:
         """Start a worker and wait until the master knows it; ``host``: another of the loopback, as on two machines."""
         name = f"worker-{len(self.workers) + 1}"
         own = self.folder / name
-        for each in ("work", "tmp", "local"):
-            (own / each).mkdir(parents=True)
+        for part in ("work", "tmp", "local"):
+            (own / part).mkdir(parents=True)
         environment = {
             "PATH": f"{self.python}:{os.environ['PATH']}",
             "TMPDIR": str(own / "tmp"),
@@ -119,8 +119,8 @@ class LoopbackCluster:
             "SPARK_LOCAL_IP": host,
         }
         asked = ("--host", host, "--cores", str(cores), "--memory", memory, "--work-dir", str(own / "work"))
-        told = ("--webui-port", "0", "--properties-file", str(self.folder / "cluster.conf"), self.url)
-        worker = self._daemon(name, self.around, [_WORKER, *asked, *told], environment)
+        arguments = ("--webui-port", "0", "--properties-file", str(self.folder / "cluster.conf"), self.url)
+        worker = self._daemon(name, self.around, [_WORKER, *asked, *arguments], environment)
         self.workers.append(worker)
         worker.wait_for("Successfully registered with master")
         return worker
@@ -139,7 +139,7 @@ class LoopbackCluster:
         inherited = {
             k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "TIDEMARK_", "PYTHON"))
         }
-        told = {
+        variables = {
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_JAVA_OPTS": LIGHTLY,
@@ -148,7 +148,7 @@ class LoopbackCluster:
         log = own / "log"
         process = subprocess.Popen(
             [*around, str(home / "bin" / "spark-class"), *command],
-            env={**inherited, **told, **environment},
+            env={**inherited, **variables, **environment},
             cwd=own,
             stdin=subprocess.DEVNULL,
             stdout=log.open("wb"),
@@ -182,7 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, required=True, help="where the cluster's logs and work go")
     parser.add_argument("command", nargs="+")
     asked = parser.parse_args(argv)
-    with loopback_cluster(asked.folder, asked.workers, lambda said: print(said, flush=True)) as cluster:
+    with loopback_cluster(asked.folder, asked.workers, lambda line: print(line, flush=True)) as cluster:
         return subprocess.run(asked.command, env=os.environ | cluster.environment, check=False).returncode
 
 

@@ -55,7 +55,7 @@ def run(
             return {"lost": 0, "partitions": {}}
         topics.give_up(lost)
         drain(target, store, before)
-    partitions = {f"{each.topic}/{each.partition}": each.count for each in lost}
+    partitions = {f"{loss.topic}/{loss.partition}": loss.count for loss in lost}
     return {"lost": sum(partitions.values()), "partitions": partitions}
 
 

@@ -36,7 +36,7 @@ def run(settings: Settings, spark: SparkSession, stream: str, full: bool = False
         return _checked(settings, spark, stream, full)
     places = layout.ledger, layout.raw, layout.quarantine, layout.rollup, layout.corrections
     definition = settings.stream(stream).definition()
-    tables = [place(stream) for place in places]
+    tables = [table(stream) for table in places]
     return unless_passed(
         settings, stream, tables, definition, lambda: _checked(settings, spark, stream, full)
     )

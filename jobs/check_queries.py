@@ -27,7 +27,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     from quality.verdicts import subject_of, unless_passed
 
     layout, declared = settings.layout, settings.query(query)
-    of_streams = [place(name) for name in declared.streams for place in (layout.raw, layout.corrections)]
+    of_streams = [table(name) for name in declared.streams for table in (layout.raw, layout.corrections)]
     return unless_passed(
         settings,
         subject_of(query),

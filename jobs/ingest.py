@@ -57,7 +57,7 @@ def _take_files(target: StreamTables, store: ManifestStore, before: Progress) ->
     is_repeat = partial(_is_repeat, target, store, before.batch, unread)
     files = store.add_files(source, is_repeat, bool(target.stream.identity))
     totals = drain(target, store, before)
-    repeats = [str(each) for manifest in store.behind(last) for each in manifest.repeats]
+    repeats = [str(repeat) for manifest in store.behind(last) for repeat in manifest.repeats]
     standing = [*islice(unlisted(source), _SHOWN), *store.changed_files]
     if not store.matched and not store.last_batch and not standing:
         standing.append(no_match(source))

@@ -43,7 +43,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     layout, history_us, figures = settings.layout, settings.tables.history, Counter[str]()
     raw, built, wait = layout.raw(stream), layout.rollup(stream), lease_timeout_s(layout)
     places = (layout.quarantine, layout.ledger, layout.corrections, layout.remembered, layout.unchecked)
-    by_ingest = [place(stream) for place in places]
+    by_ingest = [table(stream) for table in places]
     with tables.lease(raw, wait), tables.lease(built, wait):
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))
@@ -94,12 +94,12 @@ def _dropped(settings: Settings, spark: SparkSession, stream: str) -> dict[str, 
 
 def _waiting(settings: Settings, stream: str) -> list[str]:
     """Return the queries that still need raw rows of the stream, for their next batch or their repair."""
-    found = []
+    failures = []
     for name, query in settings.registered.items():
         is_repaired = kind_of(query).has("repair")
         if stream in query.streams and is_behind(settings.layout, name, query.streams, is_repaired):
-            found.append(name)
-    return found
+            failures.append(name)
+    return failures
 
 
 main = partial(run_for_streams, run)

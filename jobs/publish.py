@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    settings: Settings, spark: SparkSession, *, unchecked: bool = False, anew: bool = False
+    settings: Settings, spark: SparkSession, *, unchecked: bool = False, in_full: bool = False
 ) -> dict[str, Any]:
     """Publish all streams and queries as one version; return its number, whether it is new, its nodes and bytes.
 
@@ -31,21 +31,21 @@ def run(
     rollups, or whose rollups cannot be read, with the reason; of these the last published state stays.
     ``queries_left_out`` are registered queries that mean something other than what their tables were made for.
 
-    ``unchecked`` also publishes batches that the quality checks have not seen or not passed. ``anew`` shares no nodes
-    with the version before.
+    ``unchecked`` also publishes batches that the quality checks have not seen or not passed. ``in_full`` shares no
+    nodes with the version before.
 
     Raises:
         TotalsDiffer, DamagedFile: of streams, when the others are published.
         LeaseHeld: likewise, if another process builds or compacts a rollup now; or if one publishes.
     """
-    figures, fault = publish_streams(settings, unchecked=unchecked, anew=anew)
+    figures, fault = publish_streams(settings, unchecked=unchecked, in_full=in_full)
     if fault:
         raise fault
     return figures
 
 
 def publish_streams(
-    settings: Settings, *, unchecked: bool = False, anew: bool = False
+    settings: Settings, *, unchecked: bool = False, in_full: bool = False
 ) -> tuple[dict[str, Any], Exception | None]:
     """Publish as ``run``; return the figures, and the fault of a stream for which ``run`` raises, if any."""
     from lakehouse.serving.publish.publish import kept_open
@@ -61,14 +61,14 @@ def publish_streams(
             download_current(layout.serving, store)
         leases.enter_context(kept_open(layout))
         try:
-            figures, differing = publish_sound(faults, settings, unchecked, anew)
+            figures, differing = publish_sound(faults, settings, unchecked, in_full)
         except Exception:
             # Looked for where something failed: it costs a look at each file.
             damaged = damaged_streams(settings)
             if damaged.keys() <= faults.keys():
                 raise
             faults = damaged | faults
-            figures, differing = publish_sound(faults, settings, unchecked, anew)
+            figures, differing = publish_sound(faults, settings, unchecked, in_full)
     return figures, differing or next(iter(faults.values()), None)
 
 

@@ -75,7 +75,7 @@ def run(
         reporting(lambda outcome: _tell(outcome, say)),
         interrupting_jobs(),
     ):
-        for name in (each for each in ORDER if each not in OF_QUERIES or _has_queries(settings, each)):
+        for name in (dag for dag in ORDER if dag not in OF_QUERIES or _has_queries(settings, dag)):
             before = len(outcomes)
             succeeded = _run_dag(name, asked)
             if not _goes_on(name, outcomes[before:]):
@@ -110,7 +110,7 @@ def _run_dag(name: str, asked: Mapping[str, str]) -> bool:
     for task in dag.tasks:
         # A retry would wait a minute; the user of this command is waiting too, and can run it again.
         task.retries = 0
-    known = {each: value for each, value in asked.items() if each in dag.params}
+    known = {key: value for key, value in asked.items() if key in dag.params}
     return bool(dag.test(run_conf=known).state == "success")
 
 

@@ -30,10 +30,10 @@ def function_of(dag: str, task: str) -> Callable[..., Any]:
     """
     if dag not in (*ORDER, *WATCHING):
         raise LookupError(f"no DAG {dag!r}; there are {', '.join((*ORDER, *WATCHING))}")
-    found = getattr(import_module(f"dags.{dag}"), dag)()
-    if not found.has_task(task):
-        raise LookupError(f"no task {task!r} in the DAG {dag}; there are {', '.join(found.task_ids)}")
-    function: Callable[..., Any] = found.get_task(task).python_callable
+    loaded = getattr(import_module(f"dags.{dag}"), dag)()
+    if not loaded.has_task(task):
+        raise LookupError(f"no task {task!r} in the DAG {dag}; there are {', '.join(loaded.task_ids)}")
+    function: Callable[..., Any] = loaded.get_task(task).python_callable
     return function
 
 

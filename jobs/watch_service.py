@@ -50,12 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Check once, for a container's health check: 0 if a service runs, 1 if it is stalled or there is none."""
     asked = arguments_of(run, argv)
     try:
-        found = _look(Home(home_folder(asked.home, asked.config)), OLD_S)
+        service = _look(Home(home_folder(asked.home, asked.config)), OLD_S)
     except ServiceStalled as failure:
         print(failure, file=sys.stderr)
         return 1
-    print(json.dumps(found))
-    return int(found["state"] == "none")
+    print(json.dumps(service))
+    return int(service["state"] == "none")
 
 
 if __name__ == "__main__":

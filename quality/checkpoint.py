@@ -86,7 +86,7 @@ def stamp_of(reports: Path) -> tuple[tuple[str, int, int], ...]:
     project = reports / "gx"
     stats = {path.name: path.stat() for path in project.glob("*.yml")}
     stats |= {path.name: path.stat() for path in project.glob("expectations/*.json")}
-    return tuple(sorted((name, found.st_ino, found.st_mtime_ns) for name, found in stats.items()))
+    return tuple(sorted((name, stat.st_ino, stat.st_mtime_ns) for name, stat in stats.items()))
 
 
 @dataclass
@@ -107,10 +107,10 @@ class Project:
 
     def checkpoint(self, stream: str, table: str) -> gx.Checkpoint:
         """Return what judges the frames of a stream's table, made on first use."""
-        place = stream, table
-        if place not in self.checkpoints:
-            self.checkpoints[place] = self._made(stream, table)
-        return self.checkpoints[place]
+        key = stream, table
+        if key not in self.checkpoints:
+            self.checkpoints[key] = self._made(stream, table)
+        return self.checkpoints[key]
 
     def _made(self, stream: str, table: str) -> gx.Checkpoint:
         import great_expectations as gx
@@ -223,9 +223,9 @@ def _forget(reports: Path, keep: int) -> list[str]:
     kept: dict[tuple[str, str], int] = {}
     gone: list[Path] = []
     for run in sorted(results.glob("*/*/*/*.json"), key=lambda path: path.parent.name, reverse=True):
-        place = (run.parts[-4], run.name)
-        kept[place] = kept.get(place, 0) + 1
-        if kept[place] > keep:
+        key = (run.parts[-4], run.name)
+        kept[key] = kept.get(key, 0) + 1
+        if kept[key] > keep:
             page = pages / run.relative_to(results).with_suffix(".html")
             page.unlink(missing_ok=True)
             shutil.rmtree(run.parent)

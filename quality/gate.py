@@ -23,9 +23,9 @@ class Verdict:
     where: str = ""
 
     def __str__(self) -> str:
-        found = "nothing" if self.observed is None else f"{self.observed:g}"
-        place = f" ({self.where})" if self.where else ""
-        return f"{self.table}.{self.metric} is {found}{place}, expected {self.expected}: {self.says}"
+        observed = "nothing" if self.observed is None else f"{self.observed:g}"
+        where = f" ({self.where})" if self.where else ""
+        return f"{self.table}.{self.metric} is {observed}{where}, expected {self.expected}: {self.says}"
 
 
 class GateFailed(Permanent, RuntimeError):

@@ -36,14 +36,14 @@ def load_rules(path: Path = DECLARED) -> Mapping[str, Sequence[Rule]]:
         ValueError: when a rule has a missing or unknown field, or names a setting that does not exist.
     """
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    return {table: [_rule(path, table, found) for found in rules] for table, rules in tables.items()}
+    return {table: [_rule(path, table, rule) for rule in rules] for table, rules in tables.items()}
 
 
-def _rule(path: Path, table: str, found: dict[str, Any]) -> Rule:
-    if set(found) != {"metric", "at_most", "says"}:
-        raise ValueError(f"{path}: a rule of {table} has {sorted(found)}; expected at_most, metric and says")
-    limit = found["at_most"]
+def _rule(path: Path, table: str, rule: dict[str, Any]) -> Rule:
+    if set(rule) != {"metric", "at_most", "says"}:
+        raise ValueError(f"{path}: a rule of {table} has {sorted(rule)}; expected at_most, metric and says")
+    limit = rule["at_most"]
     if isinstance(limit, str) and limit not in QualitySettings.model_fields:
         known = ", ".join(QualitySettings.model_fields)
-        raise ValueError(f"{path}: {table}.{found['metric']}: no setting {limit!r}; expected one of {known}")
-    return Rule(table=table, **found)
+        raise ValueError(f"{path}: {table}.{rule['metric']}: no setting {limit!r}; expected one of {known}")
+    return Rule(table=table, **rule)

@@ -39,29 +39,29 @@ def shared_reports(layout: Home) -> Iterator[list[str]]:
     if not is_on_store(layout.tables):
         yield forgotten
         return
-    here, store = layout.reports, StorePath(layout.tables / "reports")
+    folder, store = layout.reports, StorePath(layout.tables / "reports")
     there = {path.relative_to(store).as_posix() for path in store.rglob("*")}
-    _copy(here, store, there)
+    _copy(folder, store, there)
     yield forgotten
-    own = {path.relative_to(here).as_posix() for path in here.rglob("[!.]*") if path.is_file()}
+    own = {path.relative_to(folder).as_posix() for path in folder.rglob("[!.]*") if path.is_file()}
     new = {name for name in own - there if name.startswith((*_COPIED, "site/"))}
     # The index comes last: it links what is there by then.
-    _each(lambda name: (store / name).upload(here / name), new - {_INDEX})
-    (store / _INDEX).upload(here / _INDEX)
-    _each(lambda name: (store / name).unlink(), there.intersection(forgotten))
+    _in_threads(lambda name: (store / name).upload(folder / name), new - {_INDEX})
+    (store / _INDEX).upload(folder / _INDEX)
+    _in_threads(lambda name: (store / name).unlink(), there.intersection(forgotten))
 
 
-def _copy(here: Path, store: StorePath, names: Iterable[str]) -> None:
+def _copy(folder: Path, store: StorePath, names: Iterable[str]) -> None:
     """Write the files that a folder lacks; one that another machine forgets meanwhile is passed over."""
 
     def copy(name: str) -> None:
         with suppress(FileNotFoundError):
-            write_text(here / name, (store / name).read_text("utf-8"))
+            write_text(folder / name, (store / name).read_text("utf-8"))
 
-    _each(copy, (name for name in names if name.startswith(_COPIED) and not (here / name).exists()))
+    _in_threads(copy, (name for name in names if name.startswith(_COPIED) and not (folder / name).exists()))
 
 
-def _each(call: Callable[[str], None], names: Iterable[str]) -> None:
+def _in_threads(call: Callable[[str], None], names: Iterable[str]) -> None:
     with ThreadPoolExecutor(_TOGETHER) as pool:
         for _ in pool.map(call, names):
             pass

@@ -49,8 +49,8 @@ def damaged_streams(settings: Settings) -> dict[str, Exception]:
     """Return the streams of which a published table has a file that is not as it was written."""
     layout = settings.layout
     kinds = (layout.rollup, layout.ledger, layout.quarantine, layout.corrections, layout.unchecked)
-    found = {name: next(damage_in(kind(name) for kind in kinds), None) for name in settings.streams}
-    return {name: DamagedFile(text) for name, text in found.items() if text}
+    damage = {name: next(damage_in(kind(name) for kind in kinds), None) for name in settings.streams}
+    return {name: DamagedFile(text) for name, text in damage.items() if text}
 
 
 def _unreadable(settings: Settings, fault: Exception | None) -> str | None:

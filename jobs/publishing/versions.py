@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def publish_sound(
-    faults: Mapping[str, Exception], settings: Settings, unchecked: bool, anew: bool
+    faults: Mapping[str, Exception], settings: Settings, unchecked: bool, in_full: bool
 ) -> tuple[dict[str, Any], TotalsDiffer | None]:
     """Publish the streams whose tables have no faults; return the figures, and totals that differ."""
     from lakehouse.serving.publish.appended_nodes import is_due, with_changes
@@ -56,13 +56,13 @@ def publish_sound(
                 for one in snapshots
             ]
         done, differing, held = publish_agreeing(layout, snapshots, queries, withheld, *kept)
-        if anew or is_due(done):
+        if in_full or is_due(done):
             whole = [
                 one if one.nodes else with_nodes(settings, one, scratch / f"{one.name}-anew")
                 for one in snapshots
             ]
             queries, changed = queries_to_publish(*asked)
-            done, differing, held = _made_anew(layout, whole, (queries, withheld), kept, done.version)
+            done, differing, held = _made_in_full(layout, whole, (queries, withheld), kept, done.version)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return _figures(done, held) | {"queries": len(queries), "queries_left_out": changed}, differing
@@ -74,7 +74,7 @@ def _figures(done: Published, withheld: Sequence[Withheld]) -> dict[str, Any]:
     return figures | {"withheld": {one.stream: one.because for one in withheld}}
 
 
-def _made_anew(
+def _made_in_full(
     layout: Home,
     whole: Sequence[StreamSnapshot],
     rest: tuple[Sequence[QuerySnapshot], Sequence[Withheld]],

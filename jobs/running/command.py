@@ -45,7 +45,7 @@ def run_for_all(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None =
         return _refused(error)
     from lakehouse.spark.session import build_session
 
-    return _told(run, settings, ALL_STREAMS, partial(run, settings, build_session(settings)))
+    return _run_one(run, settings, ALL_STREAMS, partial(run, settings, build_session(settings)))
 
 
 def _refused(error: Exception) -> int:
@@ -83,10 +83,10 @@ def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str]
 
     spark = build_session(settings)
     works = {name: partial(run, settings, spark, name) for name in names}
-    return max((_told(run, settings, name, work, {kind: name}) for name, work in works.items()), default=0)
+    return max((_run_one(run, settings, name, work, {kind: name}) for name, work in works.items()), default=0)
 
 
-def _told(
+def _run_one(
     run: Callable[..., Any],
     settings: Settings,
     name: str,

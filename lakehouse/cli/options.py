@@ -73,8 +73,8 @@ class Globals:
 
 def globals_of(context: typer.Context) -> Globals:
     """Return the global options of a command line."""
-    found: Globals = context.obj
-    return found
+    options: Globals = context.obj
+    return options
 
 
 def declared(settings: Settings, streams: Sequence[str]) -> None:
@@ -91,9 +91,9 @@ def landed_streams(settings: Settings, kind: str, streams: Sequence[str]) -> lis
     known = [name for name, stream in settings.streams.items() if stream.source.kind == kind]
     for name in streams:
         if name not in known:
-            found = settings.streams[name].source.kind
+            own = settings.streams[name].source.kind
             raise WrongUsage(
-                f"stream {name!r} has kind {found!r}; expected one of kind {kind!r}: {', '.join(known)}"
+                f"stream {name!r} has kind {own!r}; expected one of kind {kind!r}: {', '.join(known)}"
             )
     if not known:
         preset = {
@@ -143,10 +143,10 @@ def duration(text: str, option: str) -> int:
 
 def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
     """Return ``key=value`` texts as a dict; each key once."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
-        if not equals or not key or key in found:
+        if not equals or not key or key in values:
             raise WrongUsage(f"{option}: found {text!r}; expected KEY=VALUE, each key once")
-        found[key] = value
-    return found
+        values[key] = value
+    return values

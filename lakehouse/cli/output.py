@@ -80,15 +80,15 @@ def print_table(
     below, after the first column once more. A pipe has no width: there each row is one line. ``verbatim``: numbers
     are printed as they are, to be copied into a statement.
     """
-    to_right = [_is_number([row[place] for row in rows]) for place in range(len(headers))]
+    to_right = [_is_number([row[column] for row in rows]) for column in range(len(headers))]
     names = [printable(name).replace("\n", "\\n") for name in headers]
     shown = str_of if verbatim else cell
     cells = [[shown(value, name) for name, value in zip(headers, row, strict=True)] for row in rows]
     width = terminal_width()
     if width is None:
         cells = [[text.replace("\n", "\\n") for text in row] for row in cells]
-    for place, table in enumerate(fitted(names, cells, to_right, width)):
-        _print_plain(table, "" if place else printable(title), is_first=place == 0)
+    for number, table in enumerate(fitted(names, cells, to_right, width)):
+        _print_plain(table, "" if number else printable(title), is_first=number == 0)
 
 
 def print_line(text: str) -> None:
@@ -108,8 +108,8 @@ def _print_plain(table: Table, title: str, is_first: bool) -> None:
         print("\n" + title)
     for row in (table.headers, ["-" * width for width in table.widths], *table.rows):
         lines = [text.split("\n") for text in row]
-        for place in range(max(map(len, lines), default=0)):
-            parts = [each[place] if place < len(each) else "" for each in lines]
+        for column in range(max(map(len, lines), default=0)):
+            parts = [line[column] if column < len(line) else "" for line in lines]
             aligned = zip(parts, table.widths, table.to_right, strict=True)
             print("  ".join(padded(text, width, right) for text, width, right in aligned).rstrip())
 
@@ -200,8 +200,8 @@ def _raised_at(error: BaseException) -> str:
     passed = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.startswith(_PROJECT)]
     if not passed:
         return ""
-    place = f"{passed[-1].filename.removeprefix(_PROJECT)}, line {passed[-1].lineno}"
-    return f", an internal error in {place}; TIDEMARK_DEBUG=1 shows the whole trace"
+    line = f"{passed[-1].filename.removeprefix(_PROJECT)}, line {passed[-1].lineno}"
+    return f", an internal error in {line}; TIDEMARK_DEBUG=1 shows the whole trace"
 
 
 def _described(error: Exception) -> dict[str, Any]:

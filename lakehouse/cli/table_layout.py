@@ -28,13 +28,13 @@ def fitted(
     headers: Sequence[str], rows: Sequence[Sequence[str]], to_right: Sequence[bool], width: int | None
 ) -> Iterator[Table]:
     """Yield a table as one that fits the width, or as several that do, each with the first column; None: one."""
-    natural = [max(map(_lines_width, column)) for column in zip(headers, *rows, strict=True)]
-    for places, widths in _blocks(natural, to_right, width):
+    natural = [max(map(_lines_width, cells)) for cells in zip(headers, *rows, strict=True)]
+    for columns, widths in _blocks(natural, to_right, width):
         shown = [
-            [_broken(row[place], w) for place, w in zip(places, widths, strict=True)]
+            [_broken(row[column], w) for column, w in zip(columns, widths, strict=True)]
             for row in (headers, *rows)
         ]
-        yield Table(shown[0], shown[1:], widths, [to_right[place] for place in places])
+        yield Table(shown[0], shown[1:], widths, [to_right[column] for column in columns])
 
 
 def _blocks(
@@ -45,15 +45,15 @@ def _blocks(
         yield list(range(len(natural))), list(natural)
         return
     first = min(natural[0], width if len(natural) == 1 else max(width // 2 - _GAP, 1))
-    places, widths, left = [0], [first], width - first
-    for place, wanted in enumerate(natural[1:], start=1):
-        is_text = not to_right[place] and left - _GAP >= _LEAST_TEXT
-        if wanted + _GAP > left and not is_text and len(places) > 1:
-            yield places, widths
-            places, widths, left = [0], [first], width - first
+    columns, widths, left = [0], [first], width - first
+    for column, wanted in enumerate(natural[1:], start=1):
+        is_text = not to_right[column] and left - _GAP >= _LEAST_TEXT
+        if wanted + _GAP > left and not is_text and len(columns) > 1:
+            yield columns, widths
+            columns, widths, left = [0], [first], width - first
         given = max(1, min(wanted, left - _GAP))
-        places, widths, left = [*places, place], [*widths, given], left - _GAP - given
-    yield places, widths
+        columns, widths, left = [*columns, column], [*widths, given], left - _GAP - given
+    yield columns, widths
 
 
 def _broken(text: str, width: int) -> str:
@@ -80,10 +80,10 @@ def _fitting(line: str, width: int) -> int:
     if line.isascii():
         return min(len(line), max(width, 1))
     left = width
-    for place, letter in enumerate(line):
+    for column, letter in enumerate(line):
         left -= _width(letter)
         if left < 0:
-            return max(place, 1)
+            return max(column, 1)
     return len(line)
 
 

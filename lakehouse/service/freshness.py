@@ -42,6 +42,10 @@ class Freshness:
     def snapshot(self) -> dict[str, float | int | None]:
         """Return the last sample, the median and the 95th percentile in seconds, and of how many batches."""
         last = self.samples[-1] if self.samples else None
-        found = {"last_s": last, "p50_s": quantile(self.samples, 0.5), "p95_s": quantile(self.samples, 0.95)}
-        rounded = {name: None if value is None else round(value, 3) for name, value in found.items()}
+        figures = {
+            "last_s": last,
+            "p50_s": quantile(self.samples, 0.5),
+            "p95_s": quantile(self.samples, 0.95),
+        }
+        rounded = {name: None if value is None else round(value, 3) for name, value in figures.items()}
         return {"published_batch": self.through, **rounded, "batches": len(self.samples)}

@@ -164,14 +164,14 @@ def deliver(where: LineageSettings, content: Mapping[str, Any]) -> None:
         _attempt(where.url, lambda: _post(where, text))
 
 
-def _attempt(place: str, send: Any) -> None:
-    if time.monotonic() < _silent_until.get(place, 0.0):
+def _attempt(target: str, send: Any) -> None:
+    if time.monotonic() < _silent_until.get(target, 0.0):
         return
     try:
         send()
     except Exception as error:
-        _silent_until[place] = time.monotonic() + SILENCE_S
-        log.warning("no lineage for %.0f s: %s: %s: %s", SILENCE_S, place, type(error).__name__, error)
+        _silent_until[target] = time.monotonic() + SILENCE_S
+        log.warning("no lineage for %.0f s: %s: %s: %s", SILENCE_S, target, type(error).__name__, error)
 
 
 def _append(path: Path, text: str) -> None:

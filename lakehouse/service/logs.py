@@ -61,7 +61,7 @@ class _Guarded(logging.Formatter):
         super().__init__()
         self._form = form
         # The longest first: one may be part of another.
-        self._secrets = sorted(secrets.items(), key=lambda each: -len(each[1]))
+        self._secrets = sorted(secrets.items(), key=lambda item: -len(item[1]))
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line with the name of a variable wherever its value stood."""

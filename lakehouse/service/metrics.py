@@ -101,21 +101,21 @@ def _tables(folder: Path) -> list[Path]:
 
 
 def _added_up(before: StreamTotals, rows: Iterable[tuple[Any, ...]]) -> StreamTotals:
-    found = deepcopy(before)
+    totals = deepcopy(before)
     for row in rows:
         batch = dict(zip(_COLUMNS, row, strict=True))
-        found.last = max(found.last, batch["batch"])
-        found.batches += 1
-        found.rows.update({name: batch[name] or 0 for name in (*OUTCOMES, *ORIGINS)})
-        found.reasons.update(dict(batch["reasons"] or ()))
+        totals.last = max(totals.last, batch["batch"])
+        totals.batches += 1
+        totals.rows.update({name: batch[name] or 0 for name in (*OUTCOMES, *ORIGINS)})
+        totals.reasons.update(dict(batch["reasons"] or ()))
         bins = batch["lateness"] or []
-        found.late += [0] * (len(bins) - len(found.late))
+        totals.late += [0] * (len(bins) - len(totals.late))
         for index, count in enumerate(bins):
-            found.late[index] += count
-        found.newest_us = max(
-            (us for us in (found.newest_us, batch["newest_us"]) if us is not None), default=None
+            totals.late[index] += count
+        totals.newest_us = max(
+            (us for us in (totals.newest_us, batch["newest_us"]) if us is not None), default=None
         )
-    return found
+    return totals
 
 
 def _of_streams(streams: Mapping[str, StreamTotals]) -> Iterator[Metric]:
@@ -214,9 +214,9 @@ def _of_set_aside(layout: Home) -> Metric:
         "Files and messages set aside, as every batch that held them failed.",
         labels=["stream"],
     )
-    found = Counter(each.stream for each in read_set_aside(layout))
+    counts = Counter(batch.stream for batch in read_set_aside(layout))
     for table in _tables(layout.manifests("")):
-        aside.add_metric([table.name], found[table.name])
+        aside.add_metric([table.name], counts[table.name])
     return aside
 
 
@@ -263,11 +263,11 @@ def _of_tasks(tasks: Iterable[Facts]) -> Iterator[Metric]:
         "tidemark_task_running_seconds", "How long a task has been running; 0 while it is not.", labels=labels
     )
     for task in tasks:
-        place, tally = [task["job"], task["name"]], task["tally"]
+        job, tally = [task["job"], task["name"]], task["tally"]
         buckets = zip((*map(str, SECONDS), "+Inf"), accumulate(tally["bins"]), strict=True)
-        seconds.add_metric(place, list(buckets), tally["seconds"])
-        failures.add_metric(place, tally["failures"])
-        running.add_metric(place, task["running_s"] or 0.0)
+        seconds.add_metric(job, list(buckets), tally["seconds"])
+        failures.add_metric(job, tally["failures"])
+        running.add_metric(job, task["running_s"] or 0.0)
         if task["job"] == "run_queries":
             of_queries.add_metric([task["name"]], tally["failures"])
     yield from (seconds, failures, of_queries, running)

@@ -102,5 +102,5 @@ def _delays(plan: Plan) -> Iterator[Problem]:
             "late_share", f"{plan.faults.late:g} with delay none", "a delay: nothing is late without one"
         )
     if delay.mean_us < 1 or delay.max_us < delay.mean_us:
-        found = f"mean {format_duration(delay.mean_us)}, max {format_duration(delay.max_us)}"
-        yield Problem("delay_mean, delay_max", found, "a mean above 0 and a max that is not below it")
+        delays = f"mean {format_duration(delay.mean_us)}, max {format_duration(delay.max_us)}"
+        yield Problem("delay_mean, delay_max", delays, "a mean above 0 and a max that is not below it")

@@ -71,9 +71,9 @@ def _start(plan: Plan, before: Truth | None) -> int:
     if before is None:
         return FIRST_START_US if plan.start_us is None else plan.start_us
     if plan.start_us is not None and plan.start_us < before.end_us:
-        found = f"{_iso(plan.start_us)}, while earlier files reach to {_iso(before.end_us)}"
+        times = f"{_iso(plan.start_us)}, while earlier files reach to {_iso(before.end_us)}"
         expected = "a later start, none (go on in time), or another landing folder: rows would repeat"
-        raise ConfigError(f"simulate {plan.stream}", [Problem("start", found, expected)])
+        raise ConfigError(f"simulate {plan.stream}", [Problem("start", times, expected)])
     return before.end_us if plan.start_us is None else plan.start_us
 
 
@@ -139,7 +139,7 @@ def _pieces(
 def next_number(folder: Path, stream: str) -> int:
     """Return the number of the next file, above every number that is taken."""
     pattern = re.compile(rf"^{re.escape(stream)}-(\d+)\.")
-    taken = [int(found[1]) for path in folder.glob(f"{stream}-*") if (found := pattern.match(path.name))]
+    taken = [int(match[1]) for path in folder.glob(f"{stream}-*") if (match := pattern.match(path.name))]
     return max(taken, default=0) + 1
 
 

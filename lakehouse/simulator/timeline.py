@@ -40,9 +40,9 @@ def regular(
     per_source = -(-slots // sources)
     period_us = duration_us // per_source
     if period_us < 10 * tick_us:
-        found = f"{rows} rows of {sources} devices in {duration_us} us"
+        request = f"{rows} rows of {sources} devices in {duration_us} us"
         raise ConfigError(
-            "simulate", [Problem("rows", found, f"{10 * tick_us} us or more between a device's rows")]
+            "simulate", [Problem("rows", request, f"{10 * tick_us} us or more between a device's rows")]
         )
     source, slot = np.divmod(_kept(rng, slots, rows), per_source)
     phase = rng.integers(0, period_us // 2, sources)
@@ -62,8 +62,8 @@ def irregular(
     """
     slots = _slots(rows, gaps)
     if slots > duration_us:
-        found = f"{slots} rows in {duration_us} us"
-        raise ConfigError("simulate", [Problem("rows", found, "no more rows than microseconds")])
+        slots_text = f"{slots} rows in {duration_us} us"
+        raise ConfigError("simulate", [Problem("rows", slots_text, "no more rows than microseconds")])
     moments = np.sort(rng.integers(0, duration_us, slots)) // tick_us * tick_us
     kept = np.sort(_kept(rng, slots, rows))
     source = heavy_choice(rng, sources, rows)

@@ -88,7 +88,7 @@ def test_what_spark_rolled_up_is_what_analysts_are_answered(
     shared = published_nodes(settings)
     # A few nodes after the other; the version that all others share with was folded at once.
     monkeypatch.setattr(rollup, "VALUES_AT_ONCE", 100)
-    publish.run(settings, spark, unchecked=True, anew=True)
+    publish.run(settings, spark, unchecked=True, in_full=True)
 
     assert [done["version"] for done in (first, again, after_late, compacted)] == [1, 1, 2, 2]
     assert [done["is_new"] for done in (first, again, after_late, compacted)] == [True, False, True, False]
@@ -186,7 +186,7 @@ def test_a_damaged_rollup_holds_no_other_stream_up(
     newest.write_bytes(content[: len(content) // 2])
 
     with pytest.raises(DamagedFile, match=f"{newest.name}.* damaged"):
-        publish.run(settings, spark, unchecked=True, anew=anew)
+        publish.run(settings, spark, unchecked=True, in_full=anew)
 
     assert (rows("readings"), rows("other")) == (400, 100)
     assert newest.name in status(settings.layout)["withheld"][0]["because"]

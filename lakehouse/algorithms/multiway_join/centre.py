@@ -64,7 +64,7 @@ class Remembered:
 
     def snapshot(self) -> dict[str, bytes]:
         """Return a line (site, time, entries) per block, and all blocks' vectors one after the other."""
-        blocks = [(site, at_us, vector) for site, each in enumerate(self._blocks) for at_us, vector in each]
+        blocks = [(site, at_us, vector) for site, held in enumerate(self._blocks) for at_us, vector in held]
         lines = np.array([(site, at_us, len(vector)) for site, at_us, vector in blocks], np.int64)
         parts = {"lines": lines.tobytes()}
         for name in ("entries", "counts", "sums"):
@@ -166,7 +166,7 @@ class Centre:
 
     def keys(self, site: str, vector: Vector) -> int:
         """Return how many entries a site and a vector have together."""
-        held = [each.entries for _, each in self._remembered.of(self.query.sites.number(site))]
+        held = [block.entries for _, block in self._remembered.of(self.query.sites.number(site))]
         return len(np.unique(np.concatenate([NOWHERE, vector.entries, *held])))
 
     def recount(self, synopsis: Synopsis) -> None:
@@ -195,8 +195,8 @@ class Centre:
             data = route_cost(legs, order, sizes)
         cost = Cost(data, reads=self.sending.read * float(reads.sum()))
         if self._hears_vectors:
-            told = len(order) if self.ordering.is_told else 0
-            cost += message_cost(self.sending, len(vector), len(passed), told, self._ways(site))
+            announced_stops = len(order) if self.ordering.is_sent else 0
+            cost += message_cost(self.sending, len(vector), len(passed), announced_stops, self._ways(site))
         names = self.query.sites.names
         visits = tuple(names[stop] for stop in legs.stops[order].tolist())
         let_through = passed if self.sending.filters else None
@@ -205,7 +205,7 @@ class Centre:
 
     @property
     def _hears_vectors(self) -> bool:
-        return self.sending.filters or self.ordering.is_told
+        return self.sending.filters or self.ordering.is_sent
 
     def _ways(self, site: int) -> tuple[float, float]:
         transfer = self.query.sites.transfer
@@ -237,8 +237,8 @@ class Centre:
 
     def _name(self) -> str:
         query = self.query
-        told = f"{self.synopsis} {type(self.ordering).__name__} {self.sending}"
-        return f"Centre of {query.sites.names} within {query.windows_us} us asked by {query.asker}, {told}"
+        words = f"{self.synopsis} {type(self.ordering).__name__} {self.sending}"
+        return f"Centre of {query.sites.names} within {query.windows_us} us asked by {query.asker}, {words}"
 
     def check(self) -> None:
         """Raise AssertionError if a count of a limited window is not that of the blocks remembered."""
@@ -253,9 +253,11 @@ class Centre:
                     np.concatenate([getattr(vector, name) for _, vector in blocks])
                     for name in ("entries", "counts")
                 )
-                found, which = np.unique(entries, return_inverse=True)
+                distinct, which = np.unique(entries, return_inverse=True)
                 held = np.bincount(which, counts)
-                assert np.array_equal(self.synopsis.stored_at(found)[site], held), "a count without its rows"
+                assert np.array_equal(self.synopsis.stored_at(distinct)[site], held), (
+                    "a count without its rows"
+                )
 
 
 def parts_of(parts: dict[str, bytes], prefix: str) -> dict[str, bytes]:

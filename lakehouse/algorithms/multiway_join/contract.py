@@ -52,19 +52,19 @@ class Sites:
         return sites
 
     def _validate(self) -> None:
-        n, told = len(self.names), f"sites: {', '.join(self.names)}"
+        n, names = len(self.names), f"sites: {', '.join(self.names)}"
         if n < 2 or len(set(self.names)) < n:
-            raise ValueError(f"expected at least two sites, each named once, found {told}")
+            raise ValueError(f"expected at least two sites, each named once, found {names}")
         if self.transfer.shape != (n, n):
             shape = " x ".join(map(str, self.transfer.shape))
-            raise ValueError(f"expected {n} x {n} transfer costs, one for every way, found {shape}; {told}")
+            raise ValueError(f"expected {n} x {n} transfer costs, one for every way, found {shape}; {names}")
         wrong = ~np.isfinite(self.transfer) | (self.transfer < 0)
         wrong |= np.eye(n, dtype=np.bool_) & (self.transfer != 0)
         if np.any(wrong):
             start, end = np.argwhere(wrong)[0].tolist()
             raise ValueError(
                 "expected transfer costs that are finite, not negative, and 0 from a site to itself, found "
-                f"{self.transfer[start, end]} from {self.names[start]} to {self.names[end]}; {told}"
+                f"{self.transfer[start, end]} from {self.names[start]} to {self.names[end]}; {names}"
             )
 
     def __len__(self) -> int:
@@ -179,9 +179,9 @@ class Trip:
 
 
 class Ordering(Protocol):
-    """Chooses the order in which a block visits the stops. ``is_told``: the centre chooses and has to tell the site."""
+    """Chooses the order in which a block visits the stops. ``is_sent``: the centre chooses and has to tell the site."""
 
-    is_told: bool
+    is_sent: bool
 
     def choose(self, trip: Trip) -> Int64s:
         """Return the positions of all stops in the order of the visits."""

@@ -47,8 +47,10 @@ def route_cost(legs: Legs, order: Int64s, sizes: Float64s) -> float:
     return float(ways @ sizes)
 
 
-def message_cost(sending: Sending, announced: int, passed: int, told: int, ways: tuple[float, float]) -> Cost:
-    """Return the cost of a block's messages: entries announced, entries that passed, stops told.
+def message_cost(
+    sending: Sending, announced: int, passed: int, stops: int, ways: tuple[float, float]
+) -> Cost:
+    """Return the cost of a block's messages: entries announced, entries that passed, and stops.
 
     ``ways``: what a row costs from the site to the centre, and back.
     """
@@ -59,7 +61,7 @@ def message_cost(sending: Sending, announced: int, passed: int, told: int, ways:
     return Cost(
         synopsis=announced * sending.entry * to_centre,
         filter=answer * from_centre if sending.filters else 0.0,
-        order=told * sending.hop * from_centre,
+        order=stops * sending.hop * from_centre,
     )
 
 

@@ -27,7 +27,7 @@ class Smje:
     Differs from the paper, which tries each of the k! orders.
     """
 
-    is_told = True
+    is_sent = True
 
     def choose(self, trip: Trip) -> Int64s:
         """Return the cheapest order.

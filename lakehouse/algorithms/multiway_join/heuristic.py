@@ -36,7 +36,7 @@ class Smjh:
     is as dear; to keep more is ours.
     """
 
-    is_told = True
+    is_sent = True
 
     def __init__(self, width: int = ROUTES) -> None:
         if width < 1:
@@ -72,23 +72,23 @@ def search(trip: Any, ways: Any, width: int) -> Any:
     rest = np.ones((stops, stops), np.bool_)
     routes = np.empty((stops, stops), np.int64)
     cost = np.empty(stops)
-    whole = without_each(block, stored, rest[0], is_factorised)[1]
+    whole = sizes_without(block, stored, rest[0], is_factorised)[1]
     for stop in range(stops):
         rest[stop, stop] = False
         routes[stop, stops - 1] = stop
         cost[stop] = whole * back[stop]
-    for place in range(stops - 2, -1, -1):
-        grown, promised, stop_of, route_of = _grow(trip, ways, rest, routes[:, place + 1], cost)
+    for visit in range(stops - 2, -1, -1):
+        grown, promised, stop_of, route_of = _grow(trip, ways, rest, routes[:, visit + 1], cost)
         kept = _best(promised, stop_of, route_of, rest, width)
         rest, routes, cost = rest[route_of[kept]], routes[route_of[kept]], grown[kept]
         for route in range(len(kept)):
             rest[route, stop_of[kept[route]]] = False
-            routes[route, place] = stop_of[kept[route]]
+            routes[route, visit] = stop_of[kept[route]]
     return routes[np.argmin(cost + block.sum() * start[routes[:, 0]])]
 
 
 @njit(cache=True)
-def without_each(block: Any, stored: Any, among: Any, is_factorised: bool) -> Any:
+def sizes_without(block: Any, stored: Any, among: Any, is_factorised: bool) -> Any:
     """Return the rows that travel after the stops ``among`` but one, for each of them; and after all of them.
 
     What the stops before one and the stops after one make of each entry meet in it: one pass each way, no division.
@@ -121,19 +121,19 @@ def _grow(trip: Any, ways: Any, rest: Any, first: Any, cost: Any) -> Any:
     room = len(rest) * len(start)
     grown, promised = np.empty(room), np.empty(room)
     stop_of, route_of = np.empty(room, np.int64), np.empty(room, np.int64)
-    found = 0
+    count = 0
     for route in range(len(rest)):
-        sizes, size = without_each(block, stored, rest[route], is_factorised)
+        sizes, size = sizes_without(block, stored, rest[route], is_factorised)
         near, from_stop, second = _nearest(start, between, rest[route])
         for stop in range(len(start)):
             if not rest[route, stop]:
                 continue
-            grown[found] = cost[route] + size * between[stop, first[route]]
+            grown[count] = cost[route] + size * between[stop, first[route]]
             ahead = _ahead(stop, rest[route], sizes[stop], block.sum(), (near, from_stop, second), ways)
-            promised[found] = grown[found] + ahead
-            stop_of[found], route_of[found] = stop, route
-            found += 1
-    return grown[:found], promised[:found], stop_of[:found], route_of[:found]
+            promised[count] = grown[count] + ahead
+            stop_of[count], route_of[count] = stop, route
+            count += 1
+    return grown[:count], promised[:count], stop_of[:count], route_of[:count]
 
 
 @njit(cache=True)
@@ -170,10 +170,10 @@ def _ahead(stop: int, rest: Any, size: float, least_size: float, nearest: Any, w
     if others == 0:
         return size * start[stop]
     factor = (size / least_size) ** (1 / others)
-    sizes, each = 0.0, least_size
+    sizes, remaining = 0.0, least_size
     for _ in range(others):
-        sizes += each
-        each *= factor
+        sizes += remaining
+        remaining *= factor
     return size * into + sum_of_ways / others * sizes
 
 

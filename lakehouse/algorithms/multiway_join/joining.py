@@ -34,8 +34,8 @@ def results_with_new(sides: Sequence[Joined], most: int) -> Int64s:
     Cost: O(n log n) for n rows, and the combinations that new rows meet from stop to stop. Memory: about ``most``
     combinations at a stop, or those of one row, beside the results.
     """
-    found = [_from_new(sides, last, most) for last in range(len(sides))]
-    return np.concatenate(found)
+    results = [_from_new(sides, last, most) for last in range(len(sides))]
+    return np.concatenate(results)
 
 
 def results_of(sides: Sequence[Joined], start: int, rows: Int64s, most: int) -> Int64s:
@@ -80,18 +80,18 @@ def _results(
     most: int,
 ) -> tuple[Int64s, Int64s]:
     """Return the results that have one of some rows of a side, in halves if they meet more than ``most`` at a stop."""
-    found = np.full((len(rows), len(sides)), -1, np.int64)
-    found[:, start], visited, sizes = rows, [start], [len(rows)]
+    chosen = np.full((len(rows), len(sides)), -1, np.int64)
+    chosen[:, start], visited, sizes = rows, [start], [len(rows)]
     for stop in order:
-        more = _met(sides, found, visited, stop, met[stop], most if len(rows) > 1 else None)
+        more = _met(sides, chosen, visited, stop, met[stop], most if len(rows) > 1 else None)
         if more is None:
             halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
             one, two = (_results(sides, start, half, order, met, most) for half in halves)
             return np.concatenate([one[0], two[0]]), one[1] + two[1]
-        found = more
+        chosen = more
         visited.append(stop)
-        sizes.append(len(found))
-    return found, np.array(sizes, np.int64)
+        sizes.append(len(chosen))
+    return chosen, np.array(sizes, np.int64)
 
 
 def _met(
@@ -109,11 +109,11 @@ def _met(
     if most is not None and counts.sum() > most:
         return None
     of = np.repeat(np.arange(len(rows)), counts)
-    place = met[np.arange(len(of)) + np.repeat(start - (np.cumsum(counts) - counts), counts)]
-    is_close, event = np.ones(len(of), np.bool_), side.event_us[place]
-    for each in visited:
-        after = event - sides[each].event_us[rows[of, each]]
-        is_close &= (after <= sides[each].window_us) & (-after <= side.window_us)
-    found: Int64s = rows[of[is_close]]
-    found[:, stop] = place[is_close]
-    return found
+    partner = met[np.arange(len(of)) + np.repeat(start - (np.cumsum(counts) - counts), counts)]
+    is_close, event = np.ones(len(of), np.bool_), side.event_us[partner]
+    for other in visited:
+        after = event - sides[other].event_us[rows[of, other]]
+        is_close &= (after <= sides[other].window_us) & (-after <= side.window_us)
+    close: Int64s = rows[of[is_close]]
+    close[:, stop] = partner[is_close]
+    return close

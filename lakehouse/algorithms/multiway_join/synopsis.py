@@ -112,8 +112,8 @@ class HashedSynopsis:
 
     def stored_at(self, entries: Int64s) -> Int64s:
         """Return counts, sites x entries."""
-        found: Int64s = self.counts[:, entries if self.slots == self.of else entries % self.slots]
-        return found
+        counts: Int64s = self.counts[:, entries if self.slots == self.of else entries % self.slots]
+        return counts
 
     def snapshot(self) -> dict[str, bytes]:
         """Return how many slots there are, the counts that are not 0, and where they are."""
@@ -133,10 +133,10 @@ class HashedSynopsis:
         """Return a vector by slot instead of by entry."""
         if self.slots == self.of:
             return vector
-        found, which = np.unique(vector.entries % self.slots, return_inverse=True)
-        counts = np.zeros(len(found), np.int64)
+        slots, which = np.unique(vector.entries % self.slots, return_inverse=True)
+        counts = np.zeros(len(slots), np.int64)
         np.add.at(counts, which, vector.counts)
-        return Vector(found, counts, vector.sums[:0])
+        return Vector(slots, counts, vector.sums[:0])
 
 
 def slots_for(keys: int, most: int) -> int:
@@ -180,8 +180,8 @@ def vector_of(entries: Int64s, missing: Any, counts: Any, sums: Any, summed: int
     if missing is not None:
         there = ~np.asarray(missing, np.bool_)
         entries, numbers, rows = entries[there], numbers[there], rows[there]
-    found, which = np.unique(entries, return_inverse=True)
-    vector = Vector(found, np.zeros(len(found), np.int64), np.zeros((len(found), summed), np.int64))
+    distinct, which = np.unique(entries, return_inverse=True)
+    vector = Vector(distinct, np.zeros(len(distinct), np.int64), np.zeros((len(distinct), summed), np.int64))
     np.add.at(vector.counts, which, rows)
     if summed:
         np.add.at(vector.sums, which, numbers)

@@ -101,11 +101,11 @@ def _sizes(levels: Sequence[Level]) -> Iterator[str]:
 
 def _nesting(levels: Sequence[Level]) -> Iterator[str]:
     for number, (fine, coarse) in enumerate(pairwise(levels), start=2):
-        found = f"level {number}: found width {coarse.width_us} us"
+        width = f"level {number}: found width {coarse.width_us} us"
         if coarse.width_us <= fine.width_us:
-            yield f"{found}; expected wider than level {number - 1}, {fine.width_us} us"
+            yield f"{width}; expected wider than level {number - 1}, {fine.width_us} us"
         elif fine.width_us > 0 and coarse.width_us % fine.width_us:
-            yield f"{found}; expected a multiple of level {number - 1}, {fine.width_us} us"
+            yield f"{width}; expected a multiple of level {number - 1}, {fine.width_us} us"
 
 
 def _keeps(levels: Sequence[Level]) -> Iterator[str]:

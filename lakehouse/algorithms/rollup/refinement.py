@@ -45,13 +45,13 @@ def refinements(groupings: Sequence[Sequence[str]], series: Sequence[int]) -> li
     >>> refinements([(), ("device",), ("device", "zone")], [1, 100, 5000])
     [Refinement(grouping=1, series=100, most_rows=400), None, None]
     """
-    found = list[Refinement | None]()
+    refinements = list[Refinement | None]()
     for keys, own in zip(groupings, series, strict=True):
         finer = [
-            (count, place)
-            for place, (names, count) in enumerate(zip(groupings, series, strict=True))
+            (count, index)
+            for index, (names, count) in enumerate(zip(groupings, series, strict=True))
             if set(keys) < set(names) and own < count <= MOST_SERIES
         ]
-        count, place = max(finer, default=(0, 0))
-        found.append(Refinement(place, count, ROWS_EACH * count // max(own, 1)) if finer else None)
-    return found
+        count, index = max(finer, default=(0, 0))
+        refinements.append(Refinement(index, count, ROWS_EACH * count // max(own, 1)) if finer else None)
+    return refinements

@@ -29,11 +29,11 @@ def sum_runs(
     """
     for run in range(len(offsets) - 1):
         total, carry, seen, known = 0.0, 0.0, False, True
-        for place in range(offsets[run], offsets[run + 1]):
-            if is_value[place]:
+        for row in range(offsets[run], offsets[run + 1]):
+            if is_value[row]:
                 seen = True
-                known = known and is_kept[place]
-                total, carry = added(total, carry, totals[place], carries[place])
+                known = known and is_kept[row]
+                total, carry = added(total, carry, totals[row], carries[row])
         sums[run], rests[run] = total, carry if np.isfinite(carry) else 0.0
         state[run] = (2 if known else 1) if seen else 0
 
@@ -64,7 +64,15 @@ def _quick_sum(large: float, small: float) -> Any:
 
 @njit(cache=True, nogil=True)
 def fold_runs(
-    edges: Any, counts: Any, lows: Any, highs: Any, firsts: Any, lasts: Any, found: Any, ends: Any, times: Any
+    edges: Any,
+    counts: Any,
+    lows: Any,
+    highs: Any,
+    firsts: Any,
+    lasts: Any,
+    totals: Any,
+    ends: Any,
+    times: Any,
 ) -> None:
     """Fold each run ``edges[i]:edges[i + 1]`` into ``found[i]``, ``ends[:, i]`` and ``times[:, i]``.
 
@@ -73,16 +81,16 @@ def fold_runs(
     """
     for run in range(len(edges) - 1):
         seen = 0
-        for place in range(edges[run], edges[run + 1]):
-            if counts[place] == 0:
+        for row in range(edges[run], edges[run + 1]):
+            if counts[row] == 0:
                 continue
             if seen == 0:
-                ends[0, run], ends[1, run] = lows[place], highs[place]
-                times[0, run], times[1, run] = firsts[place], lasts[place]
+                ends[0, run], ends[1, run] = lows[row], highs[row]
+                times[0, run], times[1, run] = firsts[row], lasts[row]
             else:
-                ends[0, run] = min(ends[0, run], lows[place])
-                ends[1, run] = max(ends[1, run], highs[place])
-                times[0, run] = min(times[0, run], firsts[place])
-                times[1, run] = max(times[1, run], lasts[place])
-            seen += counts[place]
-        found[run] = seen
+                ends[0, run] = min(ends[0, run], lows[row])
+                ends[1, run] = max(ends[1, run], highs[row])
+                times[0, run] = min(times[0, run], firsts[row])
+                times[1, run] = max(times[1, run], lasts[row])
+            seen += counts[row]
+        totals[run] = seen

@@ -40,11 +40,11 @@ from lakehouse.algorithms.scheduling.policy import first_plan
 from lakehouse.algorithms.scheduling.turns_kernels import (
     EMPTY,
     NONE,
+    adopt_order,
     empty_queues,
     first_turn,
     next_queue,
     orders,
-    settle,
     spend,
 )
 
@@ -107,7 +107,7 @@ class Executor:
         if limit_bytes < 1:
             raise ValueError(f"expected a limit from 1 byte, found {limit_bytes}")
         self.network = Network.of(queries)
-        self.operators: list[Runnable] = [require_runnable(each) for each in self.network.operators]
+        self.operators: list[Runnable] = [require_runnable(operator) for operator in self.network.operators]
         self.memory, self.limit_bytes, self.offered = Memory(), limit_bytes, 0
         self.states = {query.name: QueryState() for query in queries}
         self._clock_ns = clock_ns
@@ -184,8 +184,8 @@ class Executor:
 
     def results(self) -> list[Result]:
         """Return what has come out since the last call; a query's results are in the order of their batches."""
-        found, self._results = self._results, []
-        return found
+        results, self._results = self._results, []
+        return results
 
     def run(self, source: Iterable[tuple[str, Rows]]) -> Iterator[Result]:
         """Read batches, each when the one before is finished, and yield results as they come."""
@@ -258,18 +258,18 @@ class Executor:
         if np.array_equal(self._order[segment], segment):
             self._stop(position, failed, chunk.number, error)
             return
-        inside = [each for queue in 2 * segment[1:] for each in self._taken_from(int(queue))]
-        for each in sorted([chunk, *inside], key=lambda one: one.number):
-            again = replace(each, picked=each.entered)
+        inside = [piece for queue in 2 * segment[1:] for piece in self._taken_from(int(queue))]
+        for piece in sorted([chunk, *inside], key=lambda one: one.number):
+            again = replace(piece, picked=piece.entered)
             try:
                 for failed in segment.tolist():
                     again = self._applied(failed, LEFT, again)
             except Exception as at_home:
-                self._stop(position, failed, each.number, at_home)
+                self._stop(position, failed, piece.number, at_home)
                 break
             self._pass_on(int(segment[-1]), again)
-        for each in inside:
-            self._drop(each)
+        for piece in inside:
+            self._drop(piece)
         self._is_pinned[segment] = True
         self._order[segment] = self._wanted[segment] = segment
 
@@ -297,15 +297,15 @@ class Executor:
             self._wanted = np.where(self._is_pinned, np.arange(self.network.size), plan.order)
             self._is_settled = False
         if not self._is_settled:
-            settle(self.network.wiring, self._queues, self._order, self._wanted)
+            adopt_order(self.network.wiring, self._queues, self._order, self._wanted)
             self._is_settled = not self._queues.held.any()
 
     def _advance(self, now_us: int) -> bool:
         is_reached = self.planning.counts.taken[:, LEFT] > 0
-        is_anew = self.planning.advance(now_us)
-        if is_anew and self.planning.policy.reorders:
+        is_replanned = self.planning.advance(now_us)
+        if is_replanned and self.planning.policy.reorders:
             self._sampling.begin(is_reached, self.planning.interval.length_us)
-        return is_anew
+        return is_replanned
 
     def _count(self, operator: int, side: int, taken: int, passed: int, busy_us: float) -> None:
         counts = self.planning.counts

@@ -138,7 +138,7 @@ class Replanning:
 
 
 def _require_of(network: Network, known: Statistics) -> None:
-    found = known.handled_per_s.shape, known.selectivity.shape, known.arrived_per_s.shape
+    shapes = known.handled_per_s.shape, known.selectivity.shape, known.arrived_per_s.shape
     wanted = (network.size, 2), (network.size, 2), (len(network.streams),)
-    if found != wanted:
-        raise ValueError(f"expected n, S and V of shapes {wanted}, found {found}")
+    if shapes != wanted:
+        raise ValueError(f"expected n, S and V of shapes {wanted}, found {shapes}")

@@ -88,8 +88,8 @@ class Counts:
 
 def is_measured(known: Statistics) -> Bools:
     """Return of which operators anything is known."""
-    found: Bools = known.handled_per_s[:, LEFT] != UNKNOWN_PER_S
-    return found
+    is_known: Bools = known.handled_per_s[:, LEFT] != UNKNOWN_PER_S
+    return is_known
 
 
 def nothing_measured(network: Network) -> Statistics:
@@ -124,9 +124,9 @@ class Sampling:
         """Begin an interval of about this length; ``is_reached``: the operators that need not be asked."""
         self._left_ns = round(SHARE * length_us * 1000)
         is_due = ~(is_reached | self._is_barred)
-        found = {first: segment[is_due[segment]] for first, segment in self._segments.items()}
+        segments = {first: segment[is_due[segment]] for first, segment in self._segments.items()}
         # The last ones first: they are the least likely to be reached.
-        self._due = {first: SAMPLES * each[::-1].tolist() for first, each in found.items() if len(each)}
+        self._due = {first: SAMPLES * due[::-1].tolist() for first, due in segments.items() if len(due)}
 
     def look(self, position: int, chunk: Chunk) -> None:
         """Ask one operator, if a chunk that enters its segment is about to be handled."""

@@ -90,8 +90,8 @@ class Network:
         """Return the queues that a query's streams flow into."""
         positions = np.flatnonzero(self.wiring.query == query)
         queues = np.stack([2 * positions, 2 * positions + 1], axis=1).ravel()
-        found: Int64s = queues[self.wiring.stream[queues] != NOWHERE]
-        return found
+        fed: Int64s = queues[self.wiring.stream[queues] != NOWHERE]
+        return fed
 
 
 @dataclass
@@ -127,13 +127,13 @@ class _Layout:
         queues: list[int] = []
         if isinstance(chain.source, Join):
             left, right = (self.add(query, side) for side in (chain.source.left, chain.source.right))
-            queues = self._place(query, chain.source, False, left, right)
+            queues = self._append(query, chain.source, False, left, right)
             self._feed(queues[LEFT], chain.source.left, left)
             self._feed(queues[RIGHT], chain.source.right, right)
         commuted = False
         for number, operator in enumerate(chain.operators):
             joined = commuted and operator.commutes
-            before, queues = queues, self._place(query, operator, joined, queues)
+            before, queues = queues, self._append(query, operator, joined, queues)
             if number or before:
                 self.into[before[0] // 2] = queues[0]
             else:
@@ -153,7 +153,7 @@ class _Layout:
             self.streams.append(chain.source)
         self.stream[queue] = self.streams.index(chain.source)
 
-    def _place(
+    def _append(
         self, query: int, operator: Operator | Join, joined: bool, left: list[int], right: Sequence[int] = ()
     ) -> list[int]:
         position, is_join = len(self.operators), isinstance(operator, Join)

@@ -141,7 +141,7 @@ def _next_of_round(wiring: Any, orders: Any, queues: Any, turn: Any) -> int:
 
 
 @njit(cache=True)
-def settle(wiring: Any, queues: Any, order: Any, wanted: Any) -> None:
+def adopt_order(wiring: Any, queues: Any, order: Any, wanted: Any) -> None:
     """Let the filters of each segment change places where nothing waits between them; hold the others' intake."""
     position = 0
     while position < len(order):

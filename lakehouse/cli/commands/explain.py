@@ -49,8 +49,8 @@ def explain(
     state = _state(settings, query)
     text = kind_of(state.query).file("text")
     if html is not None and not hasattr(text, "charts_of"):
-        texts = [each.file("text") for each in kinds()]
-        shown = " and ".join(each.TITLE for each in texts if hasattr(each, "charts_of"))
+        texts = [kind.file("text") for kind in kinds()]
+        shown = " and ".join(one.TITLE for one in texts if hasattr(one, "charts_of"))
         raise WrongUsage(f"--html shows {shown}; expected none for {text.TITLE}")
     declared = Declared(settings.streams, settings.sites, settings.queries.published)
     facts = explain_state(state, declared)

@@ -37,11 +37,11 @@ def plan(
     settings = globals_of(context).settings()
     declared(settings, [stream] if stream else [])
     chosen = [settings.stream(stream)] if stream else list(settings.streams.values())
-    found = [storage_plan(settings.layout, one) | {"topics": _topics(settings, one)} for one in chosen]
+    plans = [storage_plan(settings.layout, one) | {"topics": _topics(settings, one)} for one in chosen]
     if as_json:
-        print_json(found[0] if stream else found)
+        print_json(plans[0] if stream else plans)
         return
-    for kept in found:
+    for kept in plans:
         _print(kept)
 
 

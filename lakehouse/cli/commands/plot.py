@@ -99,13 +99,13 @@ def plot(
 
     keys = pairs(where or [], "--where") or None
     if by:
-        found = series_by(home, stream, measure, agg, by, start_us, end_us, count, keys, limit, timeout)
+        charts = series_by(home, stream, measure, agg, by, start_us, end_us, count, keys, limit, timeout)
     else:
-        found = [series(home, stream, measure, agg, start_us, end_us, count, keys, timeout)]
-    if keys and not any(bucket.rows for one in found for bucket in one.buckets):
+        charts = [series(home, stream, measure, agg, start_us, end_us, count, keys, timeout)]
+    if keys and not any(bucket.rows for one in charts for bucket in one.buckets):
         for sentence in unknown_keys(home, stream, measure, keys, timeout):
             print(sentence, file=sys.stderr)
-    _show_series(found, html, as_json)
+    _show_series(charts, html, as_json)
 
 
 def _check(query: str, of_stream: Mapping[str, object], of_query: Mapping[str, object]) -> None:
@@ -117,24 +117,24 @@ def _check(query: str, of_stream: Mapping[str, object], of_query: Mapping[str, o
         raise WrongUsage("expected a stream, or --query and a registered join-aggregate")
 
 
-def _show_series(found: Sequence[Series], html: Path | None, as_json: bool) -> None:
+def _show_series(charts: Sequence[Series], html: Path | None, as_json: bool) -> None:
     from lakehouse.cli.pages.picture import picture_of
     from lakehouse.serving.ask.question import AskError
 
-    if not found and (html is not None or not as_json):
+    if not charts and (html is not None or not as_json):
         raise AskError("no key has rows in this range: there is nothing to draw")
-    documents: list[dict[str, object]] = [_document(one, html) for one in found]
-    is_one = bool(found) and not found[0].question.by
-    _show(documents[0] if is_one else documents, lambda: picture_of(found), html, as_json)
+    documents: list[dict[str, object]] = [_document(one, html) for one in charts]
+    is_one = bool(charts) and not charts[0].question.by
+    _show(documents[0] if is_one else documents, lambda: picture_of(charts), html, as_json)
 
 
-def _show_answers(found: Sequence[AnswerSeries], html: Path | None, as_json: bool) -> None:
+def _show_answers(charts: Sequence[AnswerSeries], html: Path | None, as_json: bool) -> None:
     from lakehouse.cli.pages.picture import picture_of_answers
     from lakehouse.serving.ask.question import AskError
 
-    if not found and (html is not None or not as_json):
+    if not charts and (html is not None or not as_json):
         raise AskError("no group has an answer in this range: there is nothing to draw")
-    _show([_answers(one, html) for one in found], lambda: picture_of_answers(found), html, as_json)
+    _show([_answers(one, html) for one in charts], lambda: picture_of_answers(charts), html, as_json)
 
 
 def _show(document: object, picture: Callable[[], Picture], html: Path | None, as_json: bool) -> None:
@@ -156,22 +156,22 @@ def _show(document: object, picture: Callable[[], Picture], html: Path | None, a
         print_line("\n".join(charts(picture())))
 
 
-def _document(found: Series, html: Path | None) -> dict[str, object]:
-    asked = found.question
+def _document(chart: Series, html: Path | None) -> dict[str, object]:
+    asked = chart.question
     question = {"stream": asked.stream, "measure": asked.measure, "agg": asked.aggregate}
-    times = {"from_us": asked.start_us, "to_us": asked.end_us, "where": asked.where, "key": found.key}
+    times = {"from_us": asked.start_us, "to_us": asked.end_us, "where": asked.where, "key": chart.key}
     answered = {
-        "grouping": found.grouping,
-        "as_of_version": found.as_of_version,
-        "nodes_read": found.nodes_read,
-        "withheld": found.withheld,
+        "grouping": chart.grouping,
+        "as_of_version": chart.as_of_version,
+        "nodes_read": chart.nodes_read,
+        "withheld": chart.withheld,
     }
     page = {} if html is None else {"html": str(html)}
-    return {**question, **times, **answered, **page, "buckets": [vars(bucket) for bucket in found.buckets]}
+    return {**question, **times, **answered, **page, "buckets": [vars(bucket) for bucket in chart.buckets]}
 
 
-def _answers(found: AnswerSeries, html: Path | None) -> dict[str, object]:
-    asked = found.question
+def _answers(chart: AnswerSeries, html: Path | None) -> dict[str, object]:
+    asked = chart.question
     question = {
         "query": asked.query,
         "output": asked.output,
@@ -180,8 +180,8 @@ def _answers(found: AnswerSeries, html: Path | None) -> dict[str, object]:
     }
     page = {} if html is None else {"html": str(html)}
     # Sums of doubles may have left what those hold; JSON knows no infinity.
-    buckets = [{name: _finite(value) for name, value in vars(bucket).items()} for bucket in found.buckets]
-    return {**question, "where": asked.where, "key": found.key, **page, "buckets": buckets}
+    buckets = [{name: _finite(value) for name, value in vars(bucket).items()} for bucket in chart.buckets]
+    return {**question, "where": asked.where, "key": chart.key, **page, "buckets": buckets}
 
 
 def _finite(value: float | None) -> float | None:

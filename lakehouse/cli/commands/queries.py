@@ -50,14 +50,14 @@ def queries(
     from lakehouse.cli.output import print_json
     from lakehouse.queries.runtime.state import overview
 
-    found = overview(settings.layout, settings.registered)
+    listing = overview(settings.layout, settings.registered)
     wrong = {name: list(map(str, problems)) for name, problems in settings.faulty.items()}
-    found["unregistered"] = [name for name in found["unregistered"] if name not in wrong]
-    found["faulty"] = wrong
+    listing["unregistered"] = [name for name in listing["unregistered"] if name not in wrong]
+    listing["faulty"] = wrong
     if as_json:
-        print_json(found)
+        print_json(listing)
     else:
-        _print(found, settings)
+        _print(listing, settings)
     return None
 
 
@@ -87,20 +87,20 @@ def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
     rows = [row for facts in queries for row in operator_rows(facts)]
     if rows:
         of_selections = all(facts["kind"] == "selection" for facts in queries if facts.get("operators"))
-        told = "operators of selections" if of_selections else "operators"
-        print_table(OPERATORS, rows, title=f"{told}, in the order that the next batch begins with")
+        title = "operators of selections" if of_selections else "operators"
+        print_table(OPERATORS, rows, title=f"{title}, in the order that the next batch begins with")
 
 
-def _print(found: Mapping[str, Any], settings: Settings) -> None:
+def _print(listing: Mapping[str, Any], settings: Settings) -> None:
     from lakehouse.cli.output import print_line, print_table
     from lakehouse.cli.pages.explain_text import stopped_in_words
     from lakehouse.queries.kind import kinds
 
-    if not found["queries"] and not found["faulty"]:
+    if not listing["queries"] and not listing["faulty"]:
         print_line(f"no query is registered; one is a file {settings.queries.folder}/NAME.sql")
-    is_mixed = len({facts["kind"] for facts in found["queries"]}) > 1
+    is_mixed = len({facts["kind"] for facts in listing["queries"]}) > 1
     for kind in kinds():
-        own = [facts for facts in found["queries"] if facts["kind"] == kind.name]
+        own = [facts for facts in listing["queries"] if facts["kind"] == kind.name]
         if own:
             text = kind.file("text")
             print_table(
@@ -109,13 +109,13 @@ def _print(found: Mapping[str, Any], settings: Settings) -> None:
         for facts in own:
             if facts.get("next_tick") and (waiting := text.waiting_in_words(facts)):
                 print_line(f"{facts['query']}: the next tick is {waiting}")
-    _print_operators(found["queries"])
-    for facts in found["queries"]:
+    _print_operators(listing["queries"])
+    for facts in listing["queries"]:
         for doubt in facts["doubts"]:
             print_line(f"{facts['query']}: not final: {doubt}")
         if facts["state"] == "stopped":
             print_line(f"\n{facts['query']} is stopped: {stopped_in_words(facts['stopped'])}")
-    for name, problems in found["faulty"].items():
+    for name, problems in listing["faulty"].items():
         print_line("\n".join([f"\n{name} is set aside until its file is mended:", *problems]))
-    for name in found["unregistered"]:
+    for name in listing["unregistered"]:
         print_line(f"{name}: has tables and is registered no longer; tidemark queries --forget {name}")

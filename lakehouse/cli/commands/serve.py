@@ -49,8 +49,10 @@ def serve(
     from lakehouse.service.workers import WorkerEnded
 
     for name, problems in settings.faulty.items():
-        said = "; ".join(map(str, problems))
-        logging.getLogger(__name__).warning("query %s is set aside until its file is mended: %s", name, said)
+        message = "; ".join(map(str, problems))
+        logging.getLogger(__name__).warning(
+            "query %s is set aside until its file is mended: %s", name, message
+        )
     if metrics:
         _show_metrics(settings.layout, metrics)
     if web:

@@ -110,11 +110,11 @@ def _print(session: Any, sql: str, limit: int) -> None:
     from lakehouse.spark.catalog import WrongStatement, result_of
 
     try:
-        found = result_of(session, sql)
+        result = result_of(session, sql)
     except WrongStatement as error:
         raise WrongUsage(f"--sql: {error}") from None
-    rows = found.limit(limit + 1).collect()
-    print_table(found.columns, [tuple(row) for row in rows[:limit]], verbatim=True)
+    rows = result.limit(limit + 1).collect()
+    print_table(result.columns, [tuple(row) for row in rows[:limit]], verbatim=True)
     if len(rows) > limit:
         print(f"only the first {limit:,} rows; --limit gives more", file=sys.stderr)
 

@@ -20,10 +20,10 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
     from lakehouse.cli.output import print_json
     from lakehouse.serving.status import status as status_of
 
-    found = status_of(globals_of(context).home_folder())
+    status = status_of(globals_of(context).home_folder())
     if as_json:
-        print_json(found)
+        print_json(status)
         return
     from lakehouse.cli.pages.status_page import print_status
 
-    print_status(found)
+    print_status(status)

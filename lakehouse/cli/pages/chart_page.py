@@ -49,4 +49,4 @@ def chart_page(
 def policy(*scripts: str) -> str:
     """Return the Content-Security-Policy of a page that runs these scripts and no other, inline or from elsewhere."""
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
-    return _POLICY.format(scripts=" ".join(f"'sha256-{each}'" for each in hashes))
+    return _POLICY.format(scripts=" ".join(f"'sha256-{digest}'" for digest in hashes))

@@ -23,9 +23,9 @@ def whole_page(facts: Facts, text: ExplainText, charts: Sequence[Facts]) -> str:
 
 def batch_charts(kinds: Sequence[str], batches: Sequence[Facts]) -> list[Facts]:
     """Return charts over the same batches; of very many, those that held most."""
-    each = -(-len(batches) // POINTS)
-    starts = range(0, len(batches), max(1, each))
-    shown = [max(batches[at : at + each], key=_most_held) for at in starts]
+    step = -(-len(batches) // POINTS)
+    starts = range(0, len(batches), max(1, step))
+    shown = [max(batches[at : at + step], key=_most_held) for at in starts]
     return [chart(kind, rows=shown) for kind in kinds]
 
 

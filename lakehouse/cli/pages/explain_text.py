@@ -88,23 +88,23 @@ def _print_tables(tables: Iterable[Table]) -> None:
 
 def outputs_in_words(facts: Facts) -> str:
     """Return the columns that a join shows, and which stream each is of."""
-    return ", ".join(f"{each['name']} ({each['stream']})" for each in facts["plan"]["outputs"])
+    return ", ".join(f"{output['name']} ({output['stream']})" for output in facts["plan"]["outputs"])
 
 
-def to_repair_in_words(found: Facts) -> str:
+def to_repair_in_words(waiting: Facts) -> str:
     """Return how many logged rows no repair has looked at."""
-    begun = "; a repair was begun and is not finished" if found["begun"] else ""
-    if not found["rows"]:
+    begun = "; a repair was begun and is not finished" if waiting["begun"] else ""
+    if not waiting["rows"]:
         return f"to repair: nothing{begun}"
-    first, last = found["batches"]
-    times = f"{time_text(found['oldest_us'])} to {time_text(found['newest_us'])}"
+    first, last = waiting["batches"]
+    times = f"{time_text(waiting['oldest_us'])} to {time_text(waiting['newest_us'])}"
     taken = f"batch {last}" if first == last else f"batches {first} to {last}"
-    return f"to repair: {found['rows']:,} logged rows of {taken}, {times}{begun}"
+    return f"to repair: {waiting['rows']:,} logged rows of {taken}, {times}{begun}"
 
 
-def repairs_table(facts: Facts, found: str, until: str = "stream time") -> Table:
+def repairs_table(facts: Facts, title: str, until: str = "stream time") -> Table:
     """Return the last repairs; ``found`` and ``until`` are the headers of what they found and up to when."""
-    headers = ("repair", "ended", "through batch", "rows looked at", found, "beyond raw", until)
+    headers = ("repair", "ended", "through batch", "rows looked at", title, "beyond raw", until)
     return Table("last repairs", headers, [_repair(row) for row in facts["last_repairs"]])
 
 
@@ -146,8 +146,8 @@ def scan_cells(row: Facts) -> tuple[Any, ...]:
 
 def _conditions_in_words(conditions: list[Facts]) -> Iterator[str]:
     """Yield conditions with their place in the written order and how each is asked."""
-    for number, each in enumerate(conditions, start=1):
-        yield f"{number}. {each['condition']} ({each['asked']})"
+    for number, condition in enumerate(conditions, start=1):
+        yield f"{number}. {condition['condition']} ({condition['asked']})"
 
 
 def _where_in_words(plan: Facts) -> Iterator[tuple[str, str]]:
@@ -176,8 +176,8 @@ def _operator(row: Facts) -> tuple[Any, ...]:
     )
 
 
-def _or_none(told: Callable[[Any], Any], value: float | None) -> Any:
-    return None if value is None else told(value)
+def _or_none(text_of: Callable[[Any], Any], value: float | None) -> Any:
+    return None if value is None else text_of(value)
 
 
 def state_in_words(facts: Facts) -> str:
@@ -190,9 +190,9 @@ def state_in_words(facts: Facts) -> str:
 
 def stopped_in_words(stopped: Facts) -> str:
     """Return why a query stands still, and what to do."""
-    place = f" ({stopped['place']})" if stopped["place"] else ""
+    at = f" ({stopped['place']})" if stopped["place"] else ""
     return (
-        f"batch {stopped['batch']}, at {stopped['operator'].replace('`', '')}{place}: {stopped['error']}; mend it, the "
+        f"batch {stopped['batch']}, at {stopped['operator'].replace('`', '')}{at}: {stopped['error']}; mend it, the "
         "next run goes on from there"
     )
 
@@ -208,11 +208,11 @@ def _state_in_full(facts: Facts) -> str:
     if state == "stopped":
         return f"stopped; {stopped_in_words(facts['stopped'])}"
     waiting = cell({stream: count for stream, count in facts["waiting"].items() if count})
-    told = f" ({waiting} ingest batches)" if waiting != "-" else ""
+    behind = f" ({waiting} ingest batches)" if waiting != "-" else ""
     ended = (
         "" if since is None else f"; last batch {age(since)} ago, stream time {time_text(facts['newest_us'])}"
     )
-    return f"{state}{told}{ended}"
+    return f"{state}{behind}{ended}"
 
 
 def held_cells(facts: Facts) -> tuple[Any, ...]:

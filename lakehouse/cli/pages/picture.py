@@ -121,7 +121,7 @@ def picture_of_answers(several: Sequence[AnswerSeries]) -> Picture:
         end_us=end_us,
         lines=lines,
         has_ticks=True,
-        final=next((place for place, bucket in enumerate(first) if not bucket.final), len(first)),
+        final=next((number for number, bucket in enumerate(first) if not bucket.final), len(first)),
     )
 
 
@@ -179,8 +179,8 @@ def charts(picture: Picture) -> list[str]:
 def _area(buckets: Sequence[Bucket], low: float, high: float, height: int) -> Iterator[str]:
     columns = [_column(bucket, low, high, height) for bucket in buckets]
     for row in range(height):
-        is_told = row % 5 == 0 or row == height - 1
-        label = f"{high - (high - low) * row / (height - 1):.6g}" if is_told else ""
+        is_labelled = row % 5 == 0 or row == height - 1
+        label = f"{high - (high - low) * row / (height - 1):.6g}" if is_labelled else ""
         drawn = "".join(column[height - 1 - row] for column in columns)
         yield f"{label:>{LABEL}} {'┤' if label else '│'}{drawn}".rstrip()
 

@@ -11,15 +11,16 @@ from lakehouse.config.durations import format_duration
 Facts = Mapping[str, Any]
 
 
-def print_status(found: Facts) -> None:
+def print_status(status: Facts) -> None:
     """Print what a status holds; a stream that is not published yet has only its waiting batches."""
-    print_line(_headline(found))
-    streams = found["streams"]
+    print_line(_headline(status))
+    streams = status["streams"]
     if streams:
         print_table(_STREAM, [_stream(stream) for stream in streams], title="streams")
-    if found["withheld"]:
+    if status["withheld"]:
         rows = [
-            (one["stream"], one["since"], one["published_batch"], one["because"]) for one in found["withheld"]
+            (one["stream"], one["since"], one["published_batch"], one["because"])
+            for one in status["withheld"]
         ]
         headers = ("stream", "since", "published through batch", "because")
         print_table(headers, rows, title="withheld: the last published state stays until the checks pass")
@@ -27,7 +28,7 @@ def print_status(found: Facts) -> None:
     if changes:
         print_table(("stream", "batch", "file: change"), changes, title="columns that changed, latest first")
     if missing := [
-        _missing(stream["stream"], each) for stream in streams for each in stream.get("missing", [])
+        _missing(stream["stream"], column) for stream in streams for column in stream.get("missing", [])
     ]:
         print_table(
             ("stream", "column", "rows", "share", "note"), missing, title="accepted rows without a value"
@@ -38,7 +39,7 @@ def print_status(found: Facts) -> None:
         print_table(
             ("stream", "batch", "file"), repeats, title="files met again under another name, latest first"
         )
-    if standing := [(each["stream"], each["what"]) for each in found["standing"]]:
+    if standing := [(note["stream"], note["what"]) for note in status["standing"]]:
         print_table(("stream", "what"), standing, title="not read by the last run, until this is resolved")
     if lost := [(stream["stream"], stream["lost"]) for stream in streams if stream.get("lost")]:
         print_table(("stream", "messages"), lost, title="deleted before they were read")
@@ -48,7 +49,7 @@ def print_status(found: Facts) -> None:
     if doubtful := [(stream["stream"], stream["unchecked"]) for stream in streams if stream.get("unchecked")]:
         title = "unchecked: too old to be compared when they came; answers over their times hold both cases"
         print_table(("stream", "rows that may repeat others"), doubtful, title=title)
-    if doubts := [(each["query"], each["doubt"]) for each in found["doubts"]]:
+    if doubts := [(doubt["query"], doubt["doubt"]) for doubt in status["doubts"]]:
         print_table(("query", "what"), doubts, title="results that are not final")
     if held := [_held(stream) for stream in streams if stream.get("ahead_us")]:
         title = "rows ahead of their stream: levels and retention do not follow them (docs/configuration.md)"
@@ -57,13 +58,13 @@ def print_status(found: Facts) -> None:
         if stream.get("levels"):
             title = f"levels of {stream['stream']}"
             print_table(_LEVEL, [_level(level) for level in stream["levels"]], title=title)
-    if found["heartbeats"]:
-        rows = [_heartbeat(each) for each in found["heartbeats"]]
+    if status["heartbeats"]:
+        rows = [_heartbeat(heartbeat) for heartbeat in status["heartbeats"]]
         print_table(_HEARTBEAT, rows, title="bridges and collectors")
-    if found["service"]:
-        _print_service(found["service"])
-    if found["jobs"]:
-        print_table(_JOB, [_job(job) for job in found["jobs"]], title="jobs, as they last ended")
+    if status["service"]:
+        _print_service(status["service"])
+    if status["jobs"]:
+        print_table(_JOB, [_job(job) for job in status["jobs"]], title="jobs, as they last ended")
 
 
 def age(seconds: float) -> str:
@@ -73,21 +74,21 @@ def age(seconds: float) -> str:
     ('1 h 2 min', '59 s', '2 d 7 h')
     """
     units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-    place = next((n for n, (_, size) in enumerate(units) if seconds >= size), len(units) - 1)
-    (big, size), rest = units[place], units[place + 1 : place + 2]
+    unit = next((n for n, (_, size) in enumerate(units) if seconds >= size), len(units) - 1)
+    (big, size), rest = units[unit], units[unit + 1 : unit + 2]
     whole, left = divmod(int(seconds), size)
     smaller = [f"{left // size} {name}" for name, size in rest if left // size]
     return " ".join([f"{whole} {big}", *smaller])
 
 
-def _headline(found: Facts) -> str:
-    published = found["published"]
+def _headline(status: Facts) -> str:
+    published = status["published"]
     if published is None:
-        return f"{found['home']}: nothing published yet; run `tidemark run`"
+        return f"{status['home']}: nothing published yet; run `tidemark run`"
     kept = ", ".join(map(str, published["versions"]))
     size = f"{published['bytes'] / 1024**2:.1f} MiB"
     when = f"{published['published_at']} ({age(published['age_s'])} ago)"
-    return f"{found['home']}: version {published['version']} of {when}, {size}; kept versions: {kept}"
+    return f"{status['home']}: version {published['version']} of {when}, {size}; kept versions: {kept}"
 
 
 _STREAM = (
@@ -183,7 +184,7 @@ def _print_service(service: Facts) -> None:
     """Print who serves the home, how fresh its answers are, and which tasks fail."""
     print_line(f"\n{_served(service)}")
     streams = service.get("streams", {}).items()
-    fresh = [(name, *_fresh(told)) for name, told in streams if told]
+    fresh = [(name, *_fresh(freshness)) for name, freshness in streams if freshness]
     if fresh:
         print_table(_FRESH, fresh, title="from the arrival of rows to the published answer")
     failing = [
@@ -195,9 +196,9 @@ def _print_service(service: Facts) -> None:
         )
 
 
-def _fresh(told: Facts) -> tuple[Any, ...]:
-    seconds = (_seconds(told[f"{part}_s"]) for part in ("p50", "p95", "last"))
-    return (*seconds, told["batches"], told["published_batch"])
+def _fresh(fresh: Facts) -> tuple[Any, ...]:
+    seconds = (_seconds(fresh[f"{part}_s"]) for part in ("p50", "p95", "last"))
+    return (*seconds, fresh["batches"], fresh["published_batch"])
 
 
 def _served(service: Facts) -> str:
@@ -216,9 +217,9 @@ _JOB = ("job", "stream", "state", "ended", "seconds", "figures or error")
 
 
 def _job(job: Facts) -> tuple[Any, ...]:
-    told = cell(job["figures"]) if job["ok"] else str(job["error"]).splitlines()[0]
+    figures = cell(job["figures"]) if job["ok"] else str(job["error"]).splitlines()[0]
     state = "ok" if job["ok"] else "failed"
-    return (job["job"], job["stream"], state, job["ended"][:19].replace("T", " "), job["seconds"], told)
+    return (job["job"], job["stream"], state, job["ended"][:19].replace("T", " "), job["seconds"], figures)
 
 
 def _span(time_us: int | None) -> str:

@@ -67,7 +67,7 @@ def test_the_way_to_who_asks_counts_unless_the_last_stop_asks() -> None:
 def test_messages_cost_their_entries_on_the_way_they_take() -> None:
     sending = Sending(entry=0.5, hop=0.25, bit=0.125)
 
-    cost = message_cost(sending, announced=8, passed=2, told=3, ways=(10.0, 100.0))
+    cost = message_cost(sending, announced=8, passed=2, stops=3, ways=(10.0, 100.0))
 
     assert (cost.synopsis, cost.filter, cost.order) == (40.0, 100.0, 75.0)
 
@@ -75,7 +75,7 @@ def test_messages_cost_their_entries_on_the_way_they_take() -> None:
 def test_a_compact_filter_is_a_bit_for_each_entry_announced_or_what_passes_if_that_is_less() -> None:
     sending = Sending(entry=1.0, bit=0.125, is_compact=True)
 
-    filters = [message_cost(sending, 8, passed, told=0, ways=(10.0, 100.0)).filter for passed in (0, 2)]
+    filters = [message_cost(sending, 8, passed, stops=0, ways=(10.0, 100.0)).filter for passed in (0, 2)]
 
     assert filters == [0.0, 100.0]
 

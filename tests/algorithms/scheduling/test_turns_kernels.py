@@ -10,12 +10,12 @@ from lakehouse.algorithms.scheduling.policy import first_plan
 from lakehouse.algorithms.scheduling.turns_kernels import (
     NONE,
     Queues,
+    adopt_order,
     empty_queues,
     first_turn,
     next_queue,
     orders,
     ready_queue,
-    settle,
     spend,
 )
 from tests.algorithms.scheduling.workloads import filters, one_stream
@@ -98,14 +98,14 @@ def test_filters_change_places_only_when_nothing_is_between_them() -> None:
     network, order, wanted = filters(2), np.arange(2), np.array([1, 0])
     between = queues_of(network, q0=5, q2=4)
 
-    settle(network.wiring, between, order, wanted)
+    adopt_order(network.wiring, between, order, wanted)
 
     assert order.tolist() == [0, 1]
     assert ready_queue(network.wiring, between, 0) == NONE
     assert ready_queue(network.wiring, between, 1) == 2
 
     clear = queues_of(network, q0=5)
-    settle(network.wiring, clear, order, wanted)
+    adopt_order(network.wiring, clear, order, wanted)
 
     assert order.tolist() == [1, 0]
     assert ready_queue(network.wiring, clear, 0) == 0

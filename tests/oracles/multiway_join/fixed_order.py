@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class FixedOrder:
     """The other sites one after the other by number; known to all, so nobody has to be told."""
 
-    is_told = False
+    is_sent = False
 
     def choose(self, trip: Trip) -> Int64s:
         """Return the stops as they are numbered."""

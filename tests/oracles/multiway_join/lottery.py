@@ -25,7 +25,7 @@ class Lottery:
     Reference: Yin, Zhang, SMJ, 2009, section 5.2, after Avnur, Hellerstein, Eddies, 2000.
     """
 
-    is_told = False
+    is_sent = False
 
     def __init__(self, sites: int) -> None:
         # Line: who sent; column: to whom.

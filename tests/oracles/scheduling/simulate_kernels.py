@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.scheduling.turns_kernels import EMPTY, NONE, settle
+from lakehouse.algorithms.scheduling.turns_kernels import EMPTY, NONE, adopt_order
 from tests.oracles.scheduling.shedding_kernels import next_queue, spend
 
 # Columns of `pool` and of `log`.
@@ -101,7 +101,7 @@ def run(
     state, queues = running.state, running.queues
     while True:
         pool = _arrive(arrivals, running, pool, machine.seed, state[NOW])
-        settle(wiring, queues, running.order, running.wanted)
+        adopt_order(wiring, queues, running.order, running.wanted)
         if state[NOW] >= until_us:
             return pool, log
         queue = next_queue(wiring, orders, queues, running.turn, state[NOW])

@@ -58,7 +58,7 @@ def accept_loss(
     refused: list[OffsetRange] = []
 
     def agree(lost: Sequence[OffsetRange]) -> bool:
-        listing = "".join(f"{each}\n" for each in lost)
+        listing = "".join(f"{loss}\n" for loss in lost)
         if yes or typer.confirm(f"The broker no longer has\n{listing}Go on without them?", err=True):
             return True
         refused.extend(lost)
@@ -69,7 +69,7 @@ def accept_loss(
     if as_json:
         print_json({"stream": stream, **figures})
     elif figures["lost"]:
-        places = ", ".join(f"{place} {count:,}" for place, count in figures["partitions"].items())
+        places = ", ".join(f"{partition} {count:,}" for partition, count in figures["partitions"].items())
         print(f"{stream}: went on without {figures['lost']:,} messages: {places}; next: `tidemark run`")
     elif not refused:
         print(f"{stream}: nothing is gone that was not read; nothing to accept")

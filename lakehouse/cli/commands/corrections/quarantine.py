@@ -34,34 +34,34 @@ def quarantine(
 
     settings = globals_of(context).settings()
     declared(settings, [stream] if stream else [])
-    found: list[dict[str, Any]] = []
+    rejected: list[dict[str, Any]] = []
     for name in [stream] if stream else settings.streams:
         for one in rejected_reasons(settings.layout, settings.stream(name), reason or [], limit):
             takes = one["open"] and one["requeues"]
             command = f"tidemark requeue {name} --reason {one['reason']}" if takes else None
-            found.append({"stream": name} | one | {"requeue": command})
+            rejected.append({"stream": name} | one | {"requeue": command})
     if as_json:
-        print_json(found)
+        print_json(rejected)
     else:
-        _print(found)
+        _print(rejected)
 
 
-def _print(found: list[dict[str, Any]]) -> None:
+def _print(rejected: list[dict[str, Any]]) -> None:
     from lakehouse.cli.output import print_table
 
     named = ("stream", "reason", "rejected", "open", "closed")
     rows = [
         (*(one[name] for name in named), one["requeue"] or ("land the file again" if one["open"] else "-"))
-        for one in found
+        for one in rejected
     ]
     if rows:
         print_table((*named, "after a fix"), rows, title="rejected records")
-    if not any(one["open"] for one in found):
+    if not any(one["open"] for one in rejected):
         print("no rejected record is open")
-    for one in found:
+    for one in rejected:
         examples = [
-            (each["source_file"], each["source_line"], each["detail"], each["record"])
-            for each in one["examples"]
+            (example["source_file"], example["source_line"], example["detail"], example["record"])
+            for example in one["examples"]
         ]
         if examples:
             title = f"{one['stream']}, {one['reason']}"

@@ -41,7 +41,7 @@ def requeue(
 
     waiting = waiting_records(settings.layout, settings.stream(stream))
     for name in sorted({*(reason or ())} - {*waiting, SET_ASIDE}):
-        rejected = ", ".join(f"{each} {records:,}" for each, records in sorted(waiting.items())) or "none"
+        rejected = ", ".join(f"{code} {records:,}" for code, records in sorted(waiting.items())) or "none"
         print(
             f"no record of {stream} waits that was rejected as {name!r}; waiting: {rejected}", file=sys.stderr
         )

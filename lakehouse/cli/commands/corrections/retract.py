@@ -70,13 +70,13 @@ def retract(
 
 
 def _identity(stream: Stream, texts: list[str]) -> dict[str, str]:
-    found = pairs(texts, "--identity")
-    if found and (stream.identity_is_record or set(found) != set(stream.identity)):
+    values = pairs(texts, "--identity")
+    if values and (stream.identity_is_record or set(values) != set(stream.identity)):
         named = ", ".join(stream.identity) or "none"
         raise WrongUsage(
-            f"--identity: found {', '.join(found)}; expected every column of the identity: {named}"
+            f"--identity: found {', '.join(values)}; expected every column of the identity: {named}"
         )
-    return found
+    return values
 
 
 def _kept_by(settings: Settings, stream: str) -> list[str]:
@@ -111,7 +111,7 @@ def _list(settings: Settings, stream: str, as_json: bool) -> None:
 
     known = read_corrections(settings.layout, stream)
     if as_json:
-        print_json([vars(found) for found in known])
+        print_json([vars(correction) for correction in known])
         return
     headers = ("number", "kind", "state", "at", "rows", "batches", "by", "why", "what")
     rows = [
