@@ -46,14 +46,14 @@ def add(
     taken = _declared_names(config)
     if proposal.name in taken:
         raise WrongUsage(f"{config} declares a stream {proposal.name!r} already; --name gives another one")
-    found = tried(proposal.stream(config.parent), proposal.sample.path, _TRIED_ROWS)
+    trial = tried(proposal.stream(config.parent), proposal.sample.path, _TRIED_ROWS)
     if not dry_run:
         _append(config, proposal.toml())
     if as_json:
         facts = {"stream": proposal.name, "config": None if dry_run else str(config), "toml": proposal.toml()}
-        print_json(facts | {"doubts": list(proposal.doubts), "trial": found.as_dict()})
+        print_json(facts | {"doubts": list(proposal.doubts), "trial": trial.as_dict()})
         return
-    _print(proposal, found, None if dry_run else config)
+    _print(proposal, trial, None if dry_run else config)
 
 
 def _proposed(path: Path, name: str, folder: Path, timezone: str) -> Proposal:
@@ -62,7 +62,9 @@ def _proposed(path: Path, name: str, folder: Path, timezone: str) -> Proposal:
 
     file = path
     if path.is_dir():
-        files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
+        files = sorted(
+            entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith(".")
+        )
         if not files:
             raise WrongUsage(f"{path}: no file in it")
         file = files[0]
@@ -102,7 +104,7 @@ def _append(config: Path, text: str) -> None:
     write_text(config, before.rstrip("\n") + "\n\n" + text)
 
 
-def _print(proposal: Proposal, found: Trial, config: Path | None) -> None:
+def _print(proposal: Proposal, trial: Trial, config: Path | None) -> None:
     from lakehouse.cli.commands.declare.check import print_trial
     from lakehouse.cli.output import print_line, print_table
 
@@ -114,13 +116,15 @@ def _print(proposal: Proposal, found: Trial, config: Path | None) -> None:
             proposal.sample.column(proposal.time.names[0])[0],
         )
     ]
-    for each in proposal.columns:
+    for column in proposal.columns:
         spelling = ", ".join(
             f"{key} {value}"
-            for key, value in each.declared.items()
+            for key, value in column.declared.items()
             if key not in ("type", "path", "position")
         )
-        shown.append((each.title, each.role, f"{each.declared['type']} {spelling}".strip(), each.example))
+        shown.append(
+            (column.title, column.role, f"{column.declared['type']} {spelling}".strip(), column.example)
+        )
     print_table(
         ("column", "is", "read as", "such as"),
         shown,
@@ -129,11 +133,11 @@ def _print(proposal: Proposal, found: Trial, config: Path | None) -> None:
     )
     for doubt in proposal.doubts:
         print_line(f"not sure: {doubt}")
-    print_trial(proposal.name, found)
+    print_trial(proposal.name, trial)
     if config is None:
         print(f"\n{proposal.toml()}", end="")
     else:
-        measure = "".join(f" {each}" for each in proposal.table.get("measures", ())[:1])
+        measure = "".join(f" {measure}" for measure in proposal.table.get("measures", ())[:1])
         print_line(f"added to {config}; next: tidemark run && tidemark plot {proposal.name}{measure}")
 
 

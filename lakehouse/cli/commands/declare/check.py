@@ -42,31 +42,29 @@ def check(
     if file is not None and not file.is_file():
         raise WrongUsage(f"{file}: no such file")
     chosen = (
-        [settings.stream(stream)]
-        if stream
-        else [each for each in settings.streams.values() if each.source.path]
+        [settings.stream(stream)] if stream else [one for one in settings.streams.values() if one.source.path]
     )
-    found = {each.name: tried(each, file, rows) for each in chosen}
+    trials = {declared.name: tried(declared, file, rows) for declared in chosen}
     if as_json:
-        print_json([{"stream": name} | each.as_dict() for name, each in found.items()])
+        print_json([{"stream": name} | trial.as_dict() for name, trial in trials.items()])
         return
-    for name, each in found.items():
-        print_trial(name, each)
+    for name, trial in trials.items():
+        print_trial(name, trial)
 
 
-def print_trial(name: str, found: Trial) -> None:
+def print_trial(name: str, trial: Trial) -> None:
     """Print what a declaration made of files."""
     from lakehouse.cli.output import print_line, print_table
 
-    more = ", and there are more" if found.is_cut else ""
-    print_line(f"{name}: {found.accepted:,} of {found.rows:,} rows of {found.files:,} files accepted{more}")
-    missing = ", ".join(f"{measure} {count:,}" for measure, count in found.missing.items() if count)
+    more = ", and there are more" if trial.is_cut else ""
+    print_line(f"{name}: {trial.accepted:,} of {trial.rows:,} rows of {trial.files:,} files accepted{more}")
+    missing = ", ".join(f"{measure} {count:,}" for measure, count in trial.missing.items() if count)
     if missing:
         print_line(f"missing values: {missing}")
     examples = [
-        (reason, each["rows"], one["file"], one["line"], one["detail"], one["record"])
-        for reason, each in found.reasons.items()
-        for one in each["examples"]
+        (reason, rejected["rows"], one["file"], one["line"], one["detail"], one["record"])
+        for reason, rejected in trial.reasons.items()
+        for one in rejected["examples"]
     ]
     if examples:
         print_table(("reason", "rows", "file", "line", "found", "record"), examples, title="rejected")
