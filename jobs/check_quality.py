@@ -35,7 +35,7 @@ def run(settings: Settings, spark: SparkSession, stream: str, full: bool = False
     if full:
         return _checked(settings, spark, stream, full)
     places = layout.ledger, layout.raw, layout.quarantine, layout.rollup, layout.corrections
-    definition = settings.stream(stream).definition()
+    definition = settings.stream(stream).checked_definition()
     tables = [table(stream) for table in places]
     return unless_passed(
         settings, stream, tables, definition, lambda: _checked(settings, spark, stream, full)
@@ -50,7 +50,7 @@ def _checked(settings: Settings, spark: SparkSession, stream: str, full: bool) -
     from quality.verdicts import record_verdicts
 
     layout, declared, day = settings.layout, settings.stream(stream), f"{datetime.now(UTC):%Y-%m-%d}"
-    path, definition = layout.checked(stream), declared.definition()
+    path, definition = layout.checked(stream), declared.checked_definition()
     checked = Checked() if full else read_checked(path, definition, day)
     tables = open_tables(layout, declared, checked)
     if tables is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,6 +20,11 @@ from quality.history import append
 
 if TYPE_CHECKING:
     from lakehouse.spark.deviations import Frame
+
+
+log = logging.getLogger(__name__)
+# The frame of rules that are reported and stop nothing.
+WARNINGS = "warnings"
 
 
 def subject_of(query: str) -> str:
@@ -67,11 +73,20 @@ def record_verdicts(
     layout, subject = settings.layout, name if kind == "stream" else subject_of(name)
     verdicts = judge(settings, subject, frames)
     append(layout.quality, subject, through, verdicts)
-    failed = [verdict for verdict in verdicts if not verdict.success]
+    broken = [verdict for verdict in verdicts if not verdict.success]
+    failed = [verdict for verdict in broken if verdict.table != WARNINGS]
+    for warned in (verdict for verdict in broken if verdict.table == WARNINGS):
+        log.warning("%s %s: %s", kind, name, warned.where)
     report = report_page(layout)
     if failed:
         raise GateFailed(name, failed, report, kind, _readable(examples))
-    return {"checks": len(verdicts), "failed": 0, "through": through, "report": str(report)}
+    return {
+        "checks": len(verdicts),
+        "failed": 0,
+        "warned": len(broken),
+        "through": through,
+        "report": str(report),
+    }
 
 
 def _readable(examples: Callable[[], Sequence[str]]) -> Sequence[str]:

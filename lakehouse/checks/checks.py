@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.checks.file_figures import (
+    BROKEN,
     QUARANTINE,
     RAW,
     RAW_CLAIMS,
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from lakehouse.engine import Engine
     from lakehouse.storage.layout import Home
 
+# A share is a double: 0.001 of 1,000 rows is one row.
+_ROUNDING = 1e-6
 GAINED, PLACED = ("received", "requeued"), ("accepted", "quarantined", "duplicates")
 # Ledger rows at a time.
 
@@ -195,6 +198,8 @@ def measure(tables: Tables, engine: Engine) -> tuple[list[Frame], Measured]:
         Frame("quarantine", ("batch",), [_quarantine_row(tables, row) for row in quarantine.values()]),
         Frame("raw", ("batch",), list(_raw_rows(tables, figures[RAW], engine)) if is_new else []),
     ]
+    for table, failure in (("rules", "withhold"), ("warnings", "warn")):
+        frames.append(Frame(table, ("rule",), list(_rule_rows(tables.stream, figures[RAW], failure))))
     measured: Measured = {}
     if tables.rollup:
         known = {path: tables.checked.files.get(path, ()) for path in tables.rollup.names}
@@ -276,6 +281,18 @@ def _raw_rows(tables: Tables, figures: Mapping[str, Row], engine: Engine) -> Ite
             **{name: row.get(name, 0) for name in RAW_CLAIMS},
             "repeated_identities": repeated.get(batch, 0),
         }
+
+
+def _rule_rows(stream: Stream, figures: Mapping[str, Row], failure: str) -> Iterator[Row]:
+    """Yield each rule with how many rows of new batches break it beyond the share that may."""
+    rows = _by_batch(figures)
+    count = sum(row["found"] for row in rows)
+    for rule in stream.share_rules if count else ():
+        if rule.on_failure == failure:
+            number = sum(row.get(BROKEN + rule.name, 0) for row in rows)
+            allowed = int((1 - rule.mostly) * count + _ROUNDING)
+            of = f"{rule.name}, {rule.sentence}: {number} of {count} new rows do not"
+            yield {"rule": of, "broken": max(number - allowed, 0)}
 
 
 def _outside(found: int, least: int, most: int) -> int:

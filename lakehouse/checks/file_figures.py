@@ -18,15 +18,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.ingest.parser.row_rules import broken
 from lakehouse.storage.tables.table_reads import pieces_of
 
 if TYPE_CHECKING:
     from lakehouse.checks.table_rows import TableRows
+    from lakehouse.config.rules import Rule
     from lakehouse.config.stream import Stream
     from lakehouse.engine import Engine, Item
 
 RAW, QUARANTINE, ROLLUP = "raw", "quarantine", "rollup"
 DISORDERS = ("disordered_values", "disordered_counts", "disordered_times", "not_numbers", "unaligned")
+# Before the name of a rule: how many rows break it.
+BROKEN = "broken_"
 RAW_CLAIMS = ("without_event_time", "out_of_bounds", "not_numbers", "without_origin")
 _TEXTS = pa.schema({"table": pa.string(), "path": pa.string(), "figures": pa.string()})
 # Rows from the start on that a level keeps, and from that of the finer level.
@@ -53,7 +57,7 @@ class Measuring:
             return pa.schema([field for field in schema if field.name not in self.stream.grouping_keys])
         wanted = {
             QUARANTINE: ("batch", "reason", "source_file"),
-            RAW: ("batch", "event_us", "source_file", "source_line", *_doubles(self.stream)),
+            RAW: ("batch", "event_us", "source_file", "source_line", *_doubles(self.stream), *self._ruled()),
         }
         return pa.schema([field for field in schema if field.name in wanted[table]])
 
@@ -88,7 +92,14 @@ class Measuring:
             "not_numbers": _any_of(rows.num_rows, [_is_not_a_number(rows[name]) for name in sorted(doubles)]),
             "without_origin": _any_of(rows.num_rows, origin),
         }
+        # Of a column that came later, the rows before it have no value.
+        for rule in self.stream.share_rules:
+            there = rule.column in rows.column_names
+            claims[BROKEN + rule.name] = broken(rows[rule.column], rule) if there else _of_nothing(rows, rule)
         return _counted(rows, claims)
+
+    def _ruled(self) -> Iterator[str]:
+        return (rule.column for rule in self.stream.share_rules)
 
     def _of_nodes(self, nodes: pa.Table) -> pa.Table:
         """Return nodes with their place, and 1 for each claim about them that does not hold."""
@@ -144,6 +155,10 @@ def _measured(item: Item, measuring: Measuring, columns: Mapping[str, pa.Schema]
     pieces = pieces_of(item["file"], columns[item["table"]])
     text = json.dumps(measuring.of_file(item["table"], pieces))
     yield pa.Table.from_pylist([{"table": item["table"], "path": item["path"], "figures": text}], _TEXTS)
+
+
+def _of_nothing(rows: pa.Table, rule: Rule) -> pa.Array:
+    return pa.repeat(pa.scalar(rule.expect == "column_values_to_not_be_null"), rows.num_rows)
 
 
 def _of_quarantine(rows: pa.Table) -> pa.Table:

@@ -62,6 +62,7 @@ def stream_problems(stream: Stream) -> list[Problem]:
         _sums,
         _groupings,
         _levels,
+        _rules,
         _bounds,
         source_problems,
     )
@@ -163,6 +164,22 @@ def _levels(stream: Stream) -> Iterator[Problem]:
         level, _, rest = readable.partition(": found ")
         found, _, expected = rest.partition("; expected ")
         yield Problem(f"levels, {level}", found, expected)
+
+
+def _rules(stream: Stream) -> Iterator[Problem]:
+    names = [rule.name for rule in stream.rules]
+    for number, rule in enumerate(stream.rules):
+        key, column = f"rules.{number}", stream.all_columns.get(rule.column)
+        if names.count(rule.name) > 1:
+            yield Problem(f"{key}.name", repr(rule.name), "another name for each rule")
+        if column is None:
+            yield Problem(f"{key}.column", repr(rule.column), nearest(rule.column, stream.all_columns))
+        elif rule.expect == "column_values_to_be_between" and not column.is_number:
+            yield Problem(
+                f"{key}.column", f"{rule.column!r} of type {column.type}", "a number, which has bounds"
+            )
+        elif rule.expect == "column_values_to_match_regex" and column.type != "string":
+            yield Problem(f"{key}.column", f"{rule.column!r} of type {column.type}", "a string")
 
 
 def _bounds(stream: Stream) -> Iterator[Problem]:

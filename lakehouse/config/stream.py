@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -20,6 +18,8 @@ from pydantic import (
 from lakehouse.config.columns import Column, Thousands
 from lakehouse.config.durations import AHEAD_US, EXPECTED, format_duration, parse_duration
 from lakehouse.config.levels import StreamLevels
+from lakehouse.config.lines import WHITESPACE, Encoding, HeaderLines, Separator, Unpivot
+from lakehouse.config.rules import Rule
 from lakehouse.config.times import ArrivalTime, TimeColumn
 
 # For how long identities are remembered that hold the event time, unless the declaration says otherwise.
@@ -66,14 +66,6 @@ def _start(value: Any) -> Any:
         raise ValueError(f"expected {expected}") from None
 
 
-def _pattern(value: str) -> str:
-    try:
-        re.compile(value)
-    except re.error as error:
-        raise ValueError(f"expected a regular expression such as 'Temperature': {error}") from None
-    return value
-
-
 def _is_time(name: str, column: Any, time: str) -> bool:
     """Return whether a column of an identity holds the event time; ``*``, all bytes, does if they have it."""
     if name == "*":
@@ -96,12 +88,6 @@ def _has_time(table: Mapping[str, Any]) -> bool:
     )
 
 
-def _separator(value: str) -> str:
-    if len(value) != 1 and value != WHITESPACE:
-        raise ValueError(f'expected one character, or "{WHITESPACE}" for runs of blanks and tabs')
-    return value
-
-
 Microseconds = Annotated[int, BeforeValidator(_duration), Field(description=EXPECTED)]
 # A duration that may be none at all.
 Wait = Annotated[int, BeforeValidator(_wait), Field(description=EXPECTED)]
@@ -109,9 +95,6 @@ Kept = Annotated[int | None, BeforeValidator(_kept)]
 Instant = Annotated[int, BeforeValidator(instant_us)]
 Start = Annotated[str | int, BeforeValidator(_start)]
 Texts = tuple[Annotated[str, Field(min_length=1)], ...]
-# A separator of runs of blanks and tabs.
-WHITESPACE = "whitespace"
-Encoding = Literal["utf-8", "latin-1", "cp1252", "utf-16"]
 # What a node holds of a counter beside its measure: readings, and bounds of what was lost in falls.
 COUNTER_PARTS = ("first", "last", "drops_low", "drops_high")
 NULLS_BY_FORMAT = {
@@ -136,41 +119,6 @@ class ClockBounds(_Part):
     ahead: Wait = parse_duration("1h")
 
 
-class Unpivot(_Part):
-    """Fields of a wide record that become rows of their own, of the field's name and its value.
-
-    ``columns``: a regular expression that is looked for in the names of a file's header. ``name`` and ``value``: under
-    which names the columns of the stream read the two. Fields that a column or time reads by its own name stay out.
-    """
-
-    columns: Annotated[str, AfterValidator(_pattern)]
-    name: str = Field(default="channel", min_length=1)
-    value: str = Field(default="value", min_length=1)
-
-
-class HeaderLines(_Part):
-    """Place of a file's header: the line of names, and that where data begin, by default the next one.
-
-    Lines count from 1, without blank lines and comments, and where ``skip_until`` is given from the first line in which
-    this regular expression is found.
-    """
-
-    line: int = Field(default=1, ge=1, le=10_000)
-    data: int | None = Field(default=None, ge=2, le=10_001)
-    skip_until: Annotated[str, AfterValidator(_pattern)] | None = None
-
-    @model_validator(mode="after")
-    def _data_are_behind_the_names(self) -> HeaderLines:
-        if self.first_of_data <= self.line:
-            raise ValueError(f"expected data behind line {self.line}, which has the names")
-        return self
-
-    @property
-    def first_of_data(self) -> int:
-        """The line where data begin."""
-        return self.data or self.line + 1
-
-
 class Source(_Part):
     """Source of records: its address, and the way a file or a message is cut into them.
 
@@ -185,7 +133,7 @@ class Source(_Part):
     path: str = Field(default="", min_length=1)
     format: Literal["csv", "ndjson", "zeek", "parquet", "avro", "pcap", "nfdump"]
     shape: Literal["flow"] | None = None
-    separator: Annotated[str, AfterValidator(_separator)] = ","
+    separator: Separator = ","
     quote: str = Field(default='"', min_length=1, max_length=1)
     header: Literal["names", "skip", "none"] | HeaderLines = "names"
     comment: str | None = Field(default=None, min_length=1)
@@ -277,6 +225,7 @@ class Stream(_Part):
     latest: Wait = parse_duration("1d")
     site: str | None = Field(default=None, min_length=1)
     columns: dict[str, Column] = Field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
     _listed_us: int | None = PrivateAttr(None)
 
     @model_validator(mode="before")
@@ -358,6 +307,16 @@ class Stream(_Part):
         return tuple(name for name in self.measures if columns[name].scale is None)
 
     @property
+    def row_rules(self) -> tuple[Rule, ...]:
+        """The rules that reject each row which breaks them."""
+        return tuple(rule for rule in self.rules if rule.on_failure == "quarantine")
+
+    @property
+    def share_rules(self) -> tuple[Rule, ...]:
+        """The rules about how many rows of a batch may break them."""
+        return tuple(rule for rule in self.rules if rule.on_failure != "quarantine")
+
+    @property
     def identity_is_record(self) -> bool:
         """True if records are the same only when all their bytes are."""
         return self.identity == ("*",)
@@ -380,6 +339,11 @@ class Stream(_Part):
         measures = ", ".join(f"{name}:{self._kind(name)}" for name in self.measures)
         groupings = "; ".join(",".join(grouping) for grouping in self.groupings)
         return f"levels [{levels}] groupings [{groupings}] measures [{measures}]"
+
+    def checked_definition(self) -> str:
+        """Declaration that checks depend on: after a change of it, all rows are judged anew."""
+        rules = ", ".join(rule.model_dump_json(exclude_defaults=True) for rule in self.share_rules)
+        return f"{self.definition()} rules [{rules}]" if rules else self.definition()
 
     def _kind(self, measure: str) -> str:
         column = self.all_columns[measure]

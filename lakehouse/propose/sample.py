@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
-from lakehouse.config.stream import WHITESPACE
+from lakehouse.config.lines import WHITESPACE
 from lakehouse.ingest.sources.files import distinct_names
 
 _PIECE_BYTES = 64 * 1024

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lakehouse.config.columns import Column, is_message_field
-from lakehouse.config.stream import Stream, Unpivot
+from lakehouse.config.lines import Unpivot
+from lakehouse.config.stream import Stream
 from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.sources.manifest import Layout
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.columns import TOPIC_LEVEL
-from lakehouse.config.stream import WHITESPACE, Stream
+from lakehouse.config.lines import WHITESPACE
+from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.field_map import FieldMap
 from lakehouse.ingest.parser.json_lists import Rows, shaped_rows
 from lakehouse.ingest.parser.json_record import JsonPaths

@@ -18,6 +18,7 @@ from lakehouse.config.columns import Column, sql_type
 from lakehouse.config.stream import Stream
 from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, PLUS
+from lakehouse.ingest.parser.row_rules import broken
 from lakehouse.ingest.parser.texts import offset_us, utc_offset
 
 _SECONDS = TimeColumn(column=PLUS, unit="s")
@@ -65,6 +66,8 @@ def typed(
     for name, column in stream.all_columns.items():
         columns[name], is_sure = _value(texts[name], column)
         is_good &= is_sure
+    for rule in stream.row_rules:
+        is_good &= ~np.asarray(broken(columns[rule.column], rule))
     return pa.table(columns), is_good
 
 

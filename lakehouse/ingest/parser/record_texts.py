@@ -9,7 +9,8 @@ from functools import cache, cached_property
 from typing import Any
 
 from lakehouse.config.columns import TOPIC_LEVEL
-from lakehouse.config.stream import WHITESPACE, Source, Stream
+from lakehouse.config.lines import WHITESPACE
+from lakehouse.config.stream import Source, Stream
 from lakehouse.ingest.parser.avro import Schemas, read_avro
 from lakehouse.ingest.parser.field_map import FieldMap
 from lakehouse.ingest.parser.json_record import JsonPaths, Texts, json_object, text_of

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 
+import pyarrow as pa
+
 from lakehouse.config.columns import Column, sql_type
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, PLUS, SPELT
 from lakehouse.ingest.parser.json_record import Texts
+from lakehouse.ingest.parser.plain_values import arrow_type
+from lakehouse.ingest.parser.row_rules import broken
 from lakehouse.ingest.parser.texts import (
     Value,
     clock_change,
@@ -46,7 +50,16 @@ class RowValues:
         values: dict[str, Value] = {"event_us": event, "arrival_us": self._arrival(texts, event)}
         for name, column in self._columns.items():
             values[name] = _value(name, texts, column)
+        self._keep_rules(values)
         return values
+
+    def _keep_rules(self, values: dict[str, Value]) -> None:
+        for rule in self.stream.row_rules:
+            value = values[rule.column]
+            own = pa.array([value], arrow_type(sql_type(self._columns[rule.column])))
+            if broken(own, rule)[0].as_py():
+                found = "missing" if value is None else f"'{str(value)[:100]}'"
+                raise Rejected(f"rule_{rule.name}: {rule.column} is {found}; the rule: {rule.sentence}")
 
     @cached_property
     def _columns(self) -> dict[str, Column]:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
 from lakehouse.config.durations import format_duration, spelled_duration
-from lakehouse.config.stream import ClockBounds, Source, Stream, Unpivot
+from lakehouse.config.lines import Unpivot
+from lakehouse.config.stream import ClockBounds, Source, Stream
 from lakehouse.config.times import TimeColumn
 from lakehouse.config.timestamps import format_timestamp
 from lakehouse.ingest.parser.texts import Value

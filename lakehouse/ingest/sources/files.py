@@ -20,8 +20,9 @@ from stat import S_ISREG
 import pyarrow.parquet
 
 from lakehouse.config.landing import landing_folder, located
+from lakehouse.config.lines import WHITESPACE
 from lakehouse.config.store_address import is_remote
-from lakehouse.config.stream import WHITESPACE, Source
+from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import object_store
 from lakehouse.ingest.sources.heads import as_utf8, header_of
 from lakehouse.ingest.sources.landed_content import (

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.config.stream import Encoding, HeaderLines, Source
+from lakehouse.config.lines import Encoding, HeaderLines
+from lakehouse.config.stream import Source
 
 
 def _control(error: UnicodeError) -> tuple[str, int]:

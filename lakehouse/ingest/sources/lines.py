@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.landing import located
-from lakehouse.config.stream import Encoding, HeaderLines, Source
+from lakehouse.config.lines import Encoding, HeaderLines
+from lakehouse.config.stream import Source
 from lakehouse.ingest.parser.parquet_rows import parsed_parquet
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.parser.shown_offsets import ShownOffsets, shown_offsets

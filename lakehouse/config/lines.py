@@ -1,0 +1,68 @@
+"""Cuts of delimited files: their heads, separators and encodings, and wide records that become several rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+# A separator of runs of blanks and tabs.
+WHITESPACE = "whitespace"
+Encoding = Literal["utf-8", "latin-1", "cp1252", "utf-16"]
+
+
+def _separator(value: str) -> str:
+    if len(value) != 1 and value != WHITESPACE:
+        raise ValueError(f'expected one character, or "{WHITESPACE}" for runs of blanks and tabs')
+    return value
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression such as 'Temperature': {error}") from None
+    return value
+
+
+Separator = Annotated[str, AfterValidator(_separator)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Unpivot(_Part):
+    """Fields of a wide record that become rows of their own, of the field's name and its value.
+
+    ``columns``: a regular expression that is looked for in the names of a file's header. ``name`` and ``value``: under
+    which names the columns of the stream read the two. Fields that a column or time reads by its own name stay out.
+    """
+
+    columns: Annotated[str, AfterValidator(_pattern)]
+    name: str = Field(default="channel", min_length=1)
+    value: str = Field(default="value", min_length=1)
+
+
+class HeaderLines(_Part):
+    """Place of a file's header: the line of names, and that where data begin, by default the next one.
+
+    Lines count from 1, without blank lines and comments, and where ``skip_until`` is given from the first line in which
+    this regular expression is found.
+    """
+
+    line: int = Field(default=1, ge=1, le=10_000)
+    data: int | None = Field(default=None, ge=2, le=10_001)
+    skip_until: Annotated[str, AfterValidator(_pattern)] | None = None
+
+    @model_validator(mode="after")
+    def _data_are_behind_the_names(self) -> HeaderLines:
+        if self.first_of_data <= self.line:
+            raise ValueError(f"expected data behind line {self.line}, which has the names")
+        return self
+
+    @property
+    def first_of_data(self) -> int:
+        """The line where data begin."""
+        return self.data or self.line + 1

@@ -1,0 +1,209 @@
+"""Rules of a stream's own: rows that are rejected for breaking one, streams that are withheld, and warnings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs import build_rollups, check_quality, ingest, requeue
+from lakehouse.config.rules import Rule
+from lakehouse.ingest.parser.row_rules import broken
+from lakehouse.settings import Settings
+from quality.gate import GateFailed
+from tests.table_rows import table_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Make = Callable[[str], Settings]
+CONFIG = """
+[streams.thermometers]
+event_time = { column = "at", unit = "s" }
+identity = ["at", "device"]
+keys = ["device"]
+measures = ["temp"]
+levels = ["1d forever"]
+columns.temp = { type = "decimal", decimals = 1 }
+source = { path = "landing/*.csv", format = "csv", settle = 0 }
+[[streams.thermometers.rules]]
+expect = "column_values_to_be_between"
+column = "temp"
+min_value = -40
+max_value = 85
+RULE
+"""
+T0 = 1_769_904_000
+
+
+def settings_of(lakehouse_of: Make, rule: str) -> Settings:
+    return lakehouse_of(CONFIG.replace("RULE", rule))
+
+
+def land(settings: Settings, name: str, temps: list[str]) -> None:
+    folder = settings.home.parent / "landing"
+    folder.mkdir(exist_ok=True)
+    rows = "".join(f"{T0 + 60 * number},{name},{temp}\n" for number, temp in enumerate(temps))
+    (folder / f"{name}.csv").write_text("at,device,temp\n" + rows)
+
+
+def taken_in(settings: Settings, session: SparkSession) -> dict[str, Any]:
+    figures = ingest.run(settings, session, "thermometers")
+    build_rollups.run(settings, session, "thermometers")
+    return figures
+
+
+def test_a_row_that_breaks_a_rule_is_rejected_with_it_and_comes_in_once_the_rule_is_changed(
+    lakehouse_of: Make, session: SparkSession
+) -> None:
+    settings = settings_of(
+        lakehouse_of, 'on_failure = "quarantine"\nsays = "Thermometers measure -40 to 85 degC."'
+    )
+    land(settings, "a", ["20.5", "85.0", "85.1", "", "-40.1"])
+
+    figures = taken_in(settings, session)
+
+    assert (figures["accepted"], figures["quarantined"]) == (3, 2)
+    assert table_rows(settings.layout.quarantine("thermometers"), "reason", "detail") == [
+        ("rule_temp_be_between", "temp is '85.1'; the rule: Thermometers measure -40 to 85 degC."),
+        ("rule_temp_be_between", "temp is '-40.1'; the rule: Thermometers measure -40 to 85 degC."),
+    ]
+    wider = settings_of(lakehouse_of, 'on_failure = "quarantine"').config
+    assert wider is not None
+    settings = lakehouse_of(wider.read_text().replace("max_value = 85", "max_value = 90"))
+    requeue.run(settings, session, "thermometers")
+    temps = [row[0] for row in table_rows(settings.layout.raw("thermometers"), "temp")]
+    assert sorted(temp for temp in temps if temp is not None) == [
+        Decimal("20.5"),
+        Decimal("85.0"),
+        Decimal("85.1"),
+    ]
+    check_quality.run(settings, session, "thermometers")
+
+
+def test_a_rule_that_withholds_fails_the_check_with_its_sentence(
+    lakehouse_of: Make, session: SparkSession
+) -> None:
+    settings = settings_of(lakehouse_of, 'on_failure = "withhold"\nmostly = 0.8')
+    land(settings, "a", ["20.5", "21", "22", "23", "99"])
+    taken_in(settings, session)
+    check_quality.run(settings, session, "thermometers")
+
+    land(settings, "b", ["20.5", "21", "22", "98", "99"])
+    taken_in(settings, session)
+
+    with pytest.raises(GateFailed, match=r"temp is at least -40 and at most 85: 2 of 5 new rows do not"):
+        check_quality.run(settings, session, "thermometers")
+
+
+def test_a_rule_that_warns_is_told_and_stops_nothing(
+    lakehouse_of: Make, session: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = settings_of(lakehouse_of, 'on_failure = "warn"')
+    land(settings, "a", ["20.5", "99"])
+    taken_in(settings, session)
+
+    with caplog.at_level(logging.WARNING):
+        figures = check_quality.run(settings, session, "thermometers")
+
+    assert (figures["failed"], figures["warned"]) == (0, 1)
+    assert "1 of 2 new rows do not" in caplog.text
+
+
+def test_a_rule_that_is_changed_judges_all_rows_again(lakehouse_of: Make, session: SparkSession) -> None:
+    settings = settings_of(lakehouse_of, 'on_failure = "withhold"')
+    land(settings, "a", ["20.5", "21"])
+    taken_in(settings, session)
+    check_quality.run(settings, session, "thermometers")
+    narrower = settings.config
+    assert narrower is not None
+
+    settings = lakehouse_of(narrower.read_text().replace("max_value = 85", "max_value = 20.7"))
+
+    with pytest.raises(GateFailed, match="1 of 2 new rows do not"):
+        check_quality.run(settings, session, "thermometers")
+
+
+VALUES = st.one_of(st.none(), st.integers(-5, 5))
+RULES = st.one_of(
+    st.builds(
+        lambda low, high, strict: {
+            **{"expect": "column_values_to_be_between", "min_value": low, "max_value": high},
+            **{"strict_min": strict, "strict_max": not strict},
+        },
+        st.integers(-5, 5),
+        st.floats(-5, 5, allow_nan=False).map(lambda x: round(x, 1)),
+        st.booleans(),
+    ),
+    st.just({"expect": "column_values_to_not_be_null"}),
+    st.lists(st.integers(-5, 5), min_size=1, max_size=4).map(
+        lambda each: {"expect": "column_values_to_be_in_set", "value_set": each}
+    ),
+)
+
+
+@given(
+    values=st.lists(VALUES, max_size=8),
+    rule=RULES,
+    kind=st.sampled_from(["BIGINT", "DOUBLE", "DECIMAL(10,1)"]),
+)
+def test_rows_that_break_a_rule_are_those_that_duckdb_finds(
+    values: list[int | None], rule: dict[str, Any], kind: str
+) -> None:
+    types = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "DECIMAL(10,1)": pa.decimal128(10, 1)}
+    own = pa.array([None if each is None else Decimal(each) for each in values], pa.decimal128(10, 1)).cast(
+        types[kind]
+    )
+    holds = {
+        "column_values_to_not_be_null": "v IS NOT NULL",
+        "column_values_to_be_in_set": f"v IS NULL OR v IN ({', '.join(map(str, rule.get('value_set', [0])))})",
+        "column_values_to_be_between": (
+            f"v IS NULL OR (v {'>' if rule.get('strict_min') else '>='} {rule.get('min_value')} "
+            f"AND v {'<' if rule.get('strict_max') else '<='} {rule.get('max_value')})"
+        ),
+    }[rule["expect"]]
+    with duckdb.connect() as connection:
+        connection.register("given", pa.table({"v": own, "n": pa.array(range(len(values)), pa.int64())}))
+        query = f"SELECT NOT ({holds}) FROM (SELECT v::{kind} AS v, n FROM given) ORDER BY n"
+        expected = connection.execute(query).fetchall()
+
+    assert broken(own, Rule(column="v", **rule)).to_pylist() == [row[0] for row in expected]
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({"expect": "column_values_to_be_between", "column": "temp"}, "min_value, max_value or both"),
+        ({"expect": "column_values_to_be_in_set", "column": "temp"}, "value_set"),
+        (
+            {"expect": "column_values_to_be_betwen", "column": "temp", "min_value": 1},
+            "column_values_to_be_between",
+        ),
+        ({"expect": "column_values_to_not_be_null", "column": "temp", "min_value": 1}, "has no min_value"),
+        (
+            {
+                "expect": "column_values_to_not_be_null",
+                "column": "temp",
+                "mostly": 0.9,
+                "on_failure": "quarantine",
+            },
+            "mostly = 1",
+        ),
+        ({"expect": "column_values_to_match_regex", "column": "temp", "regex": "("}, "a regular expression"),
+    ],
+)
+def test_a_rule_that_means_nothing_is_refused(rule: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        Rule.model_validate(rule)
+
+
+def test_a_rule_about_no_column_of_the_stream_is_a_problem_with_a_suggestion(lakehouse_of: Make) -> None:
+    with pytest.raises(ValueError, match=r"rules\.0\.column.*'tmp'.*temp"):
+        lakehouse_of(CONFIG.replace('column = "temp"', 'column = "tmp"').replace("RULE", ""))
