@@ -41,7 +41,7 @@ demo-live: setup ## The same with a real stream: this machine's own sensors
 demo-cluster: setup ## The tour of make demo with Spark on a master and two workers, tables on S3, leases in a Postgres, on this machine
 	@rm -rf demo-cluster
 	@$(BIN)/python -m lakehouse.spark.jars --s3 | tail -n 1
-	@$(BIN)/python -m tests.storage.control.postgres $(BIN)/python -m tests.stores.s3 \
+	@$(BIN)/python -m tests.storage.control.postgres $(BIN)/python -m tests.support.stores.s3 \
 		$(BIN)/python -m infra.loopback_cluster --workers 2 --folder demo-cluster -- infra/demo.sh --cluster
 
 .PHONY: test

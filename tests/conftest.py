@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
-# Seconds that groups of tests took on two cores, by `python -m tests.durations`; others are taken to need so many.
+# Seconds that groups of tests took on two cores, by `python -m tests.support.durations`; others count as these.
 DURATIONS = Path(__file__).parent / "durations.json"
 UNTIMED = {"airflow": 20, "spark": 15, "slow": 5}
 # The part of a property's examples that `--few-examples` leaves, and how many at least.

@@ -14,7 +14,7 @@ from lakehouse.ingest.sources.manifest import FORM
 from lakehouse.spark.archived_classes import archive_file
 from lakehouse.spark.jars import locked_jars
 from tests.serving.streams import write_delta
-from tests.stores.s3 import BUCKET, running
+from tests.support.stores.s3 import BUCKET, running
 
 _STREAM = """
 [streams.{name}]

@@ -15,8 +15,8 @@ from lakehouse.storage.control.outcomes import record
 from lakehouse.storage.heartbeats import Heartbeat, write_heartbeat
 from lakehouse.storage.layout import Home
 from tests.ingest.sources.test_unmatched import make_too_deep
-from tests.readings import declared
 from tests.serving.conftest import Lakehouse
+from tests.support.readings import declared
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -24,7 +24,7 @@ from lakehouse.storage.control.copies import copy_parts, putting
 from lakehouse.storage.control.place import Place, place_of
 from lakehouse.storage.tables.tables_place import use as use_tables
 from tests.storage.control.postgres import running
-from tests.stores.s3 import BUCKET, named
+from tests.support.stores.s3 import BUCKET, named
 
 SIZES, QUICK_SIZES = (10_000, 100_000, 1_000_000), (100,)
 TURNS, PART, NEW_MACHINE = 30, "raw/t", 10_000

@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 
 from tests.benchmarks.parts import cpu_s
-from tests.servers import free_port
+from tests.support.servers import free_port
 
 RUNS, ROWS = 5, 1_000
 # Of prctl: orphans, such as the JVM of a job that has ended, become children of this process, and their time its own.

@@ -18,7 +18,7 @@ from lakehouse.config.rules import Rule
 from lakehouse.ingest.parser.row_rules import broken
 from lakehouse.settings import Settings
 from quality.gate import GateFailed
-from tests.table_rows import table_rows
+from tests.support.table_rows import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

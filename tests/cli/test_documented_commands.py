@@ -1,6 +1,6 @@
 """Command lines and notebooks of the documents: each names what exists, and those about the tour's home run on it.
 
-Those about real sets run where the tests of these sets make their homes, see HOMES in tests/documented.py.
+Those about real sets run where the tests of these sets make their homes, see HOMES in tests/support/documented.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 from lakehouse.storage.layout import Home
 from tests.cli.conftest import Tour, command_in
-from tests.documented import (
+from tests.support.documented import (
     CHANGING,
     DOCUMENTS,
     ROOT,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import command_in
-from tests.documented import DOCUMENTS, ROOT, deviation, shown_in
+from tests.support.documented import DOCUMENTS, ROOT, deviation, shown_in
 
 PAGE = ROOT / "docs" / "tutorial.md"
 

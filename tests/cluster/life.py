@@ -24,7 +24,7 @@ from lakehouse.storage.tables.table_log import read_rows
 from tests.end_to_end.pipeline import answers, digest
 from tests.queries.laws import EXAMPLES, IS_EVEN, asked
 from tests.queries.multiway.streams import NAMES, configuration, some_rows
-from tests.shuffle_metrics import Meter
+from tests.support.shuffle_metrics import Meter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

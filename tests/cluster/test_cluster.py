@@ -29,7 +29,7 @@ from lakehouse.storage.tables.table_log import files_between
 from tests.cluster.isolated import CODE, ROOT, bare_python, hiding, knows_the_project, with_faults
 from tests.cluster.life import begin, content, lead, streams_of
 from tests.queries.laws import EXAMPLES
-from tests.stores.s3 import BUCKET, require_jars, running
+from tests.support.stores.s3 import BUCKET, require_jars, running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers.mqtt import DECLARED, Bridge, Broker
+from tests.support.brokers.mqtt import DECLARED, Bridge, Broker
 
 
 @pytest.fixture

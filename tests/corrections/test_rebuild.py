@@ -12,9 +12,9 @@ from lakehouse.corrections.rebuild import RawIncomplete
 from lakehouse.rollup.rollup import HistoryErased, RollupOutdated
 from lakehouse.settings import Settings, load_settings
 from tests.corrections.test_retention import MINUTE, T0, deviations, forgetful, nodes, reading, take_in
-from tests.folded import folded as folded_nodes
-from tests.folded import rows_of
-from tests.readings_lake import Lake
+from tests.support.folded import folded as folded_nodes
+from tests.support.folded import rows_of
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,9 +21,9 @@ from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.checked import Checked
 from lakehouse.storage.corrections import raw_from, read_corrections
 from tests.engine.jobs import jobs_of
-from tests.folded import folded, rows_of
-from tests.readings import declared
-from tests.readings_lake import Lake
+from tests.support.folded import folded, rows_of
+from tests.support.readings import declared
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

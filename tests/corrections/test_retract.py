@@ -18,7 +18,7 @@ from lakehouse.storage.control.lease import LeaseHeld, files_of, lease
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.tables.rollup_table import read_marker
 from tests.corrections.test_retention import T0, deviations, forgetful, nodes, reading, take_in
-from tests.readings_lake import Lake
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

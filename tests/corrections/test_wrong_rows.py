@@ -12,7 +12,7 @@ import pytest
 from lakehouse.config.stream import Stream
 from lakehouse.corrections.wrong_rows import RetractRefused, Wrong
 from lakehouse.settings import load_settings
-from tests.readings import declared
+from tests.support.readings import declared
 
 KINDS = pa.schema(
     {

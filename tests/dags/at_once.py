@@ -15,7 +15,7 @@ from importlib import import_module
 from jobs import run_dags, run_task
 
 IMPORTED = (
-    "tests.preloaded",
+    "tests.support.preloaded",
     "great_expectations",
     "quality.checkpoint",
     "jobs.check_quality",

@@ -14,8 +14,8 @@ from jobs.running.scheduled import unserved
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import lease
 from tests.dags.one_dag import dag_run
-from tests.heartbeats import served
-from tests.readings import declared
+from tests.support.heartbeats import served
+from tests.support.readings import declared
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(600)]
 OTHER = """

@@ -12,7 +12,7 @@ import pytest
 from lakehouse.serving.status import status
 from lakehouse.settings import Settings
 from lakehouse.storage.control.outcomes import read_all
-from tests.readings import write
+from tests.support.readings import write
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -23,9 +23,9 @@ from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.lease import lease
 from tests.dags.one_dag import dag_run
 from tests.dags.pods import PARAMS, ROOT, pods, template
-from tests.heartbeats import served
-from tests.readings import declared
-from tests.table_rows import table_rows
+from tests.support.heartbeats import served
+from tests.support.readings import declared
+from tests.support.table_rows import table_rows
 
 pytest.importorskip("airflow.providers.cncf.kubernetes", reason="the extra kubernetes is not installed")
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(600)]

@@ -15,7 +15,7 @@ from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.control.outcomes import last_outcome
 from tests.dags.one_dag import dag_run
-from tests.readings import write
+from tests.support.readings import write
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -17,8 +17,8 @@ from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
 from lakehouse.storage.tables.table_log import read_rows
-from tests.folded import folded, rows_of
-from tests.table_rows import table_rows
+from tests.support.folded import folded, rows_of
+from tests.support.table_rows import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,7 +22,7 @@ from lakehouse.storage.heartbeats import service_heartbeat
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_columns
 from lakehouse.web.security.tokens import OWN_TOKEN
-from tests.readings import declared
+from tests.support.readings import declared
 
 T0 = 1_600_000_000
 ROOT = Path(__file__).parents[2]

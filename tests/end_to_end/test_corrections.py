@@ -12,10 +12,10 @@ from jobs import build_rollups, ingest, publish
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.crashpoint import CORRECTION_POINTS, RETENTION_POINTS
-from tests import killing
 from tests.end_to_end import correcting, pipeline
 from tests.end_to_end.test_crashes import T0
-from tests.readings import declared
+from tests.support import killing
+from tests.support.readings import declared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,12 +19,12 @@ from lakehouse.storage.control.seal import PROPERTY, require_leases, seal_tables
 from lakehouse.storage.control.session import LeaseLost
 from lakehouse.storage.crashpoint import CRASH_POINTS
 from lakehouse.storage.tables import table_commits, table_replacement
-from tests import killing
 from tests.end_to_end import pipeline
 from tests.end_to_end.pipeline import JOBS
-from tests.readings import declared
 from tests.storage.control.conftest import server
 from tests.storage.control.postgres import Postgres
+from tests.support import killing
+from tests.support.readings import declared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

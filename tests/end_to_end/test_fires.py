@@ -16,8 +16,8 @@ from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.tables.table_log import read_log
 from tests.conftest import compile_plans
-from tests.documented import about, deviations
 from tests.end_to_end.fires import Experiment, experiments, write_fires, write_offices
+from tests.support.documented import about, deviations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,10 +26,10 @@ from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_rows
 from tests.end_to_end.pipeline import digest
 from tests.end_to_end.test_tables_on_store import CONFIG, PIPELINE, begin, content, land, run
-from tests.killing import kill_fresh
 from tests.storage.control.postgres import Postgres
 from tests.storage.control.postgres import running as database_running
-from tests.stores.s3 import BUCKET, S3, named, require_jars
+from tests.support.killing import kill_fresh
+from tests.support.stores.s3 import BUCKET, S3, named, require_jars
 
 pytestmark = pytest.mark.slow
 # What is empty is deleted.

@@ -19,7 +19,7 @@ from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.status import status
 from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session
-from tests.table_rows import table_rows
+from tests.support.table_rows import table_rows
 
 CONFIG = """
 home = "var"

@@ -28,10 +28,10 @@ from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import is_held, lease
 from lakehouse.storage.crashpoint import ROUND_POINTS
 from lakehouse.storage.tables.table_log import read_rows
-from tests import killing
-from tests.readings import declared
-from tests.table_rows import arrow_rows, named_rows, table_rows
-from tests.taking_in import take_in
+from tests.support import killing
+from tests.support.readings import declared
+from tests.support.table_rows import arrow_rows, named_rows, table_rows
+from tests.support.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,9 +23,9 @@ from lakehouse.serving.versions.versions import hold_current
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.tables.table_log import read_log
 from tests.conftest import compile_plans
-from tests.documented import about, deviations
 from tests.end_to_end.truth import rows_of, truths
-from tests.table_rows import named_rows, table_rows
+from tests.support.documented import about, deviations
+from tests.support.table_rows import named_rows, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakehouse.settings import load_settings
-from tests.brokers.mqtt import Bridge, Broker, publisher, wait_for
 from tests.conftest import compile_plans
-from tests.readings_lake import Lake
+from tests.support.brokers.mqtt import Bridge, Broker, publisher, wait_for
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,11 +23,11 @@ from lakehouse.storage.stores.store_path import StorePath
 from lakehouse.storage.tables.table_log import read_log, read_rows
 from tests.end_to_end.test_home_on_store import declared, machine
 from tests.end_to_end.test_tables_on_store import begin, content, land, rebuild, require_tables_on_store, run
-from tests.killing import kill_fresh
 from tests.storage.control.postgres import running as database_running
-from tests.stores import azure
-from tests.stores.azure import ACCOUNT, Azurite
-from tests.stores.clouds import ROOTS, SECRETS, cloud
+from tests.support.killing import kill_fresh
+from tests.support.stores import azure
+from tests.support.stores.azure import ACCOUNT, Azurite
+from tests.support.stores.clouds import ROOTS, SECRETS, cloud
 
 pytestmark = pytest.mark.slow
 WORDS = ("t", "temp", "sum", "2023-11-14T22:00:00", "2023-11-15")

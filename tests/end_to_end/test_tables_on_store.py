@@ -29,9 +29,9 @@ from lakehouse.storage.tables.integrity import damage_in, tables_of
 from lakehouse.storage.tables.table_commits import open_table
 from lakehouse.storage.tables.table_log import read_log, read_rows
 from tests.end_to_end.pipeline import digest
-from tests.folded import folded, rows_of
-from tests.killing import kill_fresh
-from tests.stores.s3 import BUCKET, S3, SECRET, named, require_jars
+from tests.support.folded import folded, rows_of
+from tests.support.killing import kill_fresh
+from tests.support.stores.s3 import BUCKET, S3, SECRET, named, require_jars
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Question
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.settings import Settings
-from tests.documented import about, deviations
+from tests.support.documented import about, deviations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.engine.rewriting import remove_rows, rewrite_without
 from lakehouse.storage.tables.table_commits import create_table
 from lakehouse.storage.tables.table_log import files_between, newest_version, read_rows
-from tests.table_rows import table_rows
+from tests.support.table_rows import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

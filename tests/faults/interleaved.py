@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.readings import declared
+from tests.support.readings import declared
 
 if TYPE_CHECKING:
     from lakehouse.storage.layout import Home

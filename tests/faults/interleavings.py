@@ -260,7 +260,7 @@ def _with(environment: Environment, work: Callable[[], Any]) -> Any:
     from lakehouse.storage.tables import table_maintenance
 
     if environment:
-        from tests.killing import attach
+        from tests.support.killing import attach
 
         os.environ.update(environment)
         attach()

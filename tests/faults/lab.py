@@ -168,7 +168,7 @@ def labs_for(quick: bool) -> Iterator[Labs]:
 
 def import_jobs() -> None:
     """Do what jobs do first, once for all processes that are forked from this one."""
-    import tests.preloaded  # noqa: F401
+    import tests.support.preloaded  # noqa: F401
 
 
 def _begin(parent: str) -> None:

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from tests.brokers.mqtt import DECLARED, Bridge, Broker, mosquitto, numbered, publisher, wait_for
 from tests.faults.report import Progress
+from tests.support.brokers.mqtt import DECLARED, Bridge, Broker, mosquitto, numbered, publisher, wait_for
 
 CASES, QUICK, EVENTS, MOST_MESSAGES = 10, 1, 8, 400
 EVENT_WEIGHTS = {"sent": 3, "bridge killed": 2, "broker restarted": 1, "session lost": 1}

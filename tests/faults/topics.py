@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.brokers.kafka import Broker, broker
 from tests.faults.report import Progress
 from tests.ingest.topics import IDENTITY, T0, declared, sent
+from tests.support.brokers.kafka import Broker, broker
 
 if TYPE_CHECKING:
-    from tests.readings_lake import Lake
+    from tests.support.readings_lake import Lake
 
 CASES, QUICK, EVENTS = 10, 1, 14
 US, MOST_MESSAGES, PARTITIONS = 1_000_000, 12, 2
@@ -104,7 +104,7 @@ def tried(seed: int) -> Found:
 def _lake(topic: Topic, folder: Path) -> Lake:
     from lakehouse.settings import load_settings
     from lakehouse.spark.session import started_session
-    from tests.readings_lake import Lake
+    from tests.support.readings_lake import Lake
 
     config = folder / "tidemark.toml"
     source = 'format = "ndjson"\nbatch_rows = 10'

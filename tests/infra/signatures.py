@@ -25,7 +25,7 @@ from jobs import build_rollups, ingest, maintain_queries, repair_late, run_queri
 from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session
 from tests.algorithms.packets import made
-from tests.readings import write
+from tests.support.readings import write
 
 T0 = 1_600_000_000
 STREAM = """

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from tests.quality.conftest import checked_lake as checked_lake
 from tests.quality.conftest import checked_settings as checked_settings
-from tests.readings_lake import lake as lake
+from tests.support.readings_lake import lake as lake

@@ -24,7 +24,7 @@ from lakehouse.storage.crashpoint import AMBIGUOUS_POINTS
 from lakehouse.web.prometheus.evaluate import evaluated
 from lakehouse.web.prometheus.promql import RangeQuestion, parsed
 from lakehouse.web.questions import ask_rows
-from tests.table_rows import table_rows
+from tests.support.table_rows import table_rows
 
 CONFIG = """
 home = "var"

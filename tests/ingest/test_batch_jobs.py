@@ -16,8 +16,8 @@ from lakehouse.ingest.file_records import FileRecords
 from lakehouse.ingest.identities import batch_identities
 from lakehouse.ingest.sources.landed_content import SourceChanged
 from lakehouse.settings import Settings
-from tests import readings
-from tests.readings_lake import Lake
+from tests.support import readings
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,9 +19,9 @@ from lakehouse.ingest.batch_stats import batch_lateness
 from lakehouse.ingest.ingest import BatchTables
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.storage.tables.table_log import read_rows
-from tests import readings
 from tests.ingest.no_session import no_session
-from tests.readings_lake import Lake
+from tests.support import readings
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from lakehouse.settings import Settings

@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse.settings import load_settings
 from tests.ingest.no_session import no_session
-from tests.readings_lake import Lake
+from tests.support.readings_lake import Lake
 
 CONFIG = """
 home = "var"

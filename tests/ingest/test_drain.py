@@ -17,8 +17,8 @@ from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.storage.crashpoint import SPLIT_POINTS
 from lakehouse.storage.set_aside import read_set_aside
-from tests.killing import kill
-from tests.readings_lake import Lake
+from tests.support.killing import kill
+from tests.support.readings_lake import Lake
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., Lake]

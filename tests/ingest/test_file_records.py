@@ -23,7 +23,7 @@ from lakehouse.ingest.sources import lines
 from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.settings import load_settings
 from tests.ingest.test_batch_jobs import T0, line
-from tests.readings_lake import Lake
+from tests.support.readings_lake import Lake
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., Lake]

@@ -10,7 +10,7 @@ import pytest
 from jobs import ingest, maintain
 from lakehouse.ingest.drain import IngestRefused
 from lakehouse.settings import load_settings
-from tests.readings_lake import Lake
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable

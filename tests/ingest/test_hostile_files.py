@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.killing import kill
-from tests.readings_lake import Lake
+from tests.support.killing import kill
+from tests.support.readings_lake import Lake
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., Lake]

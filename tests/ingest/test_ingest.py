@@ -22,8 +22,8 @@ from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark import tables
 from lakehouse.storage.tables.table_log import commits_of
-from tests.readings import declared
-from tests.readings_lake import Lake
+from tests.support.readings import declared
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,10 +33,10 @@ from lakehouse.spark import tables
 from lakehouse.storage.control.outcomes import last_outcome
 from lakehouse.storage.set_aside import read_set_aside
 from lakehouse.storage.tables.table_commits import arrow_schema, as_json, create_table, open_table
-from tests.brokers.kafka import PASSWORD, USER, Broker, Message, broker
 from tests.ingest import hostile
 from tests.ingest.topics import IDENTITY, T0, declared, reading, sent
-from tests.readings_lake import Lake
+from tests.support.brokers.kafka import PASSWORD, USER, Broker, Message, broker
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.parser import parse
 from lakehouse.ingest.sources.numbered import located_lines
 from lakehouse.settings import Settings
-from tests.table_rows import table_rows
+from tests.support.table_rows import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakehouse.settings import load_settings
-from tests.readings_lake import Lake
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

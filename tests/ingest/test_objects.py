@@ -23,9 +23,9 @@ from lakehouse.storage.set_aside import read_set_aside
 from lakehouse.storage.stores.store_client import StoreUnavailable
 from tests.algorithms.packets import made
 from tests.ingest.sources.test_network import NEW, OLD, tsv
-from tests.killing import kill
-from tests.readings_lake import Lake
-from tests.stores.s3 import BUCKET, KEY, S3, SECRET, running
+from tests.support.killing import kill
+from tests.support.readings_lake import Lake
+from tests.support.stores.s3 import BUCKET, KEY, S3, SECRET, running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from lakehouse.ingest.quarantine import rejected_examples, rejected_reasons
 from lakehouse.serving.published_quarantine import PublishedQuarantine
 from lakehouse.serving.status import status
 from lakehouse.settings import Settings
-from tests.readings import declared
+from tests.support.readings import declared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from jobs import ingest
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark import tables
 from lakehouse.storage.tables.table_log import read_log, read_rows
-from tests.readings import declared
-from tests.taking_in import take_in
+from tests.support.readings import declared
+from tests.support.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

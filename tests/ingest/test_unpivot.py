@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse.settings import load_settings
 from tests.conftest import DATA
-from tests.readings_lake import Lake
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,8 +16,8 @@ from lakehouse.corrections.retract import Wrong
 from lakehouse.settings import load_settings
 from tests.corrections.test_retention import T0, deviations, reading, take_in
 from tests.corrections.test_retract import content, taken_out
-from tests.readings import declared
-from tests.readings_lake import Lake
+from tests.support.readings import declared
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

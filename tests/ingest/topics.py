@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tests.brokers.kafka import Message
+from tests.support.brokers.kafka import Message
 
 if TYPE_CHECKING:
     pass

@@ -18,7 +18,7 @@ from lakehouse.serving.status import status
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld, lease
 from lakehouse.storage.damaged import DamagedFile
-from tests.readings import declared
+from tests.support.readings import declared
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from lakehouse.settings import Settings, load_settings
 from quality import GateFailed
-from tests.readings import write
-from tests.taking_in import take_in
+from tests.support.readings import write
+from tests.support.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ from jobs import watch_service
 from jobs.watch_service import ServiceStalled
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import lease
-from tests.heartbeats import served
-from tests.readings import declared
+from tests.support.heartbeats import served
+from tests.support.readings import declared
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from lakehouse.storage.layout import Home
 from quality.checkpoint import judge, report_page
 from tests.quality.conftest import CONFIG
 from tests.quality.test_checkpoint import _raw, _totals
-from tests.stores.s3 import BUCKET, S3, named
+from tests.support.stores.s3 import BUCKET, S3, named
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.slow

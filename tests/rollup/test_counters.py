@@ -17,10 +17,10 @@ from jobs import build_rollups, maintain
 from lakehouse.ingest import raw_rows
 from lakehouse.rollup import rollup
 from lakehouse.settings import Settings
-from tests.folded import folded, rows_of
 from tests.oracles.rollup.counter import CounterTree
-from tests.readings import declared
-from tests.readings_lake import Lake
+from tests.support.folded import folded, rows_of
+from tests.support.readings import declared
+from tests.support.readings_lake import Lake
 
 pytestmark = pytest.mark.spark
 T0 = 1_600_000_000

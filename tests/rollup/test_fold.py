@@ -23,7 +23,7 @@ from lakehouse.rollup import fold, fold_plan
 from lakehouse.rollup.nodes import NodeFolder
 from lakehouse.settings import load_settings
 from lakehouse.storage.tables import table_commits
-from tests.readings import declared
+from tests.support.readings import declared
 
 SECOND = 1_000_000
 T0 = 1_600_000_000 * SECOND

@@ -17,10 +17,10 @@ from lakehouse.storage.tables import table_reads
 from lakehouse.storage.tables.rollup_table import read_marker
 from tests.end_to_end.pipeline import digest
 from tests.engine.jobs import jobs_of
-from tests.folded import folded, rows_of
 from tests.oracles.rollup.dsmga_tree import DsmgaTree
-from tests.readings import declared
-from tests.readings_lake import Lake
+from tests.support.folded import folded, rows_of
+from tests.support.readings import declared
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

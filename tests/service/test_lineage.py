@@ -17,7 +17,7 @@ from jobs.running.outcome import recorded
 from lakehouse.service import lineage
 from lakehouse.settings import Settings
 from lakehouse.storage.control.outcomes import read_all
-from tests.readings import write
+from tests.support.readings import write
 
 ALPHA = """
 [lineage]

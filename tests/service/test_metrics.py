@@ -19,9 +19,9 @@ from lakehouse.service.tasks import Task
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.control.outcomes import record
 from lakehouse.storage.layout import Home
-from tests.heartbeats import served
 from tests.queries.chosen import declare as declare_selections
 from tests.queries.chosen import run_by_hand as run_selection_by_hand
+from tests.support.heartbeats import served
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 DASHBOARD = Path(__file__).parents[2] / "infra" / "grafana" / "tidemark.json"

@@ -33,7 +33,7 @@ from lakehouse.settings import load_settings
 from lakehouse.storage.layout import Home
 from tests.oracles.rollup.cases import CASES, LEVELS, LIMITED, NEWEST, Case
 from tests.oracles.rollup.dsmga_tree import DsmgaTree
-from tests.readings import declared
+from tests.support.readings import declared
 
 SECOND = 1_000_000
 NAMES: dict[tuple[Level, ...], str] = {LEVELS: "all", LIMITED: "limited"}

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.readings_lake import lake as lake
+from tests.support.readings_lake import lake as lake

@@ -16,8 +16,8 @@ from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.integrity import damage_in, naming_damage, tables_of
 from lakehouse.storage.tables.table_log import read_columns, read_log
-from tests.readings import declared
 from tests.serving.streams import write_delta
+from tests.support.readings import declared
 
 
 def halve(path: Path) -> None:

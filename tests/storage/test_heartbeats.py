@@ -22,7 +22,7 @@ from lakehouse.storage.heartbeats import (
     write_heartbeat,
 )
 from lakehouse.storage.layout import Home
-from tests.heartbeats import served
+from tests.support.heartbeats import served
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -22,7 +22,7 @@ import pytest
 
 from lakehouse.storage.layout import Home
 from tests.cli.conftest import published_home
-from tests.servers import free_port
+from tests.support.servers import free_port
 from tests.web.conftest import served, wait_for
 from tests.web.test_tools import recipe, secrets_below, superset_parameters
 

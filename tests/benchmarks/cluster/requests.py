@@ -20,7 +20,7 @@ from lakehouse.spark.session import build_session
 from lakehouse.storage.stores.store_path import StorePath
 from tests.benchmarks.cluster.model import EVERY_S
 from tests.end_to_end.test_tables_on_store import begin, land
-from tests.stores.s3 import BUCKET, S3, named
+from tests.support.stores.s3 import BUCKET, S3, named
 
 # Dollars for 1,000 requests: those that write or list, and all others. Deletions are free.
 WRITE_USD, READ_USD = 0.005, 0.0004

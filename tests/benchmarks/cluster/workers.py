@@ -21,7 +21,7 @@ from jobs import build_rollups, ingest
 from lakehouse.settings import load_settings
 from lakehouse.spark.session import started_session
 from tests.benchmarks.cluster.steps import CONFIG, ROOT, land
-from tests.shuffle_metrics import Meter
+from tests.support.shuffle_metrics import Meter
 
 WORKERS = (1, 2, 4)
 KEYS, QUICK_KEYS, FILES, MINUTES = 1_000, 10, 8, 125

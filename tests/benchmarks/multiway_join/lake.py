@@ -25,7 +25,7 @@ from lakehouse.spark import tables
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_rows
 from tests.benchmarks.parts import cpu_s
-from tests.shuffle_metrics import Meter
+from tests.support.shuffle_metrics import Meter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,7 +22,7 @@ from jobs import build_rollups, ingest
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
 from tests.benchmarks.ingest import Taken, taken
-from tests.brokers.kafka import Broker, Message, broker
+from tests.support.brokers.kafka import Broker, Message, broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

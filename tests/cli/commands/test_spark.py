@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import Tidemark
 from tests.cluster.life import begin, content, lead
-from tests.servers import free_port
+from tests.support.servers import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,7 @@ from lakehouse.config.stream import Stream
 from lakehouse.ingest.identities.duplicates import judged
 from lakehouse.ingest.identities.identities import hashes_of, identity_columns
 from tests.oracles.ingest import duplicates_scan
-from tests.readings_lake import Lake
+from tests.support.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

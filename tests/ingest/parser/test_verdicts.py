@@ -11,7 +11,7 @@ from lakehouse.config.stream import Source
 from lakehouse.ingest.parser.verdicts import date_text, expected_fields, missing_columns
 from lakehouse.settings import load_settings
 from tests.ingest.no_session import no_session
-from tests.readings_lake import Lake
+from tests.support.readings_lake import Lake
 
 CONFIG = """
 home = "var"

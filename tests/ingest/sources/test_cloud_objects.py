@@ -18,9 +18,9 @@ from lakehouse.storage.stores import store_pieces
 from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.storage.stores.store_clouds import Written
 from lakehouse.storage.stores.store_path import StorePath
-from tests.stores.azure import Azurite
-from tests.stores.clouds import ROOTS, cloud
-from tests.stores.google import Google
+from tests.support.stores.azure import Azurite
+from tests.support.stores.clouds import ROOTS, cloud
+from tests.support.stores.google import Google
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from lakehouse.settings import Settings
 from lakehouse.storage.envelope import Message
 from tests.ingest.no_session import no_session
-from tests.readings_lake import Lake
+from tests.support.readings_lake import Lake
 
 T0 = 1_600_000_000
 SOURCE = 'source = { kind = "mqtt", broker = "mqtt://localhost", topics = ["air/#"] }\n'

@@ -11,7 +11,7 @@ import pytest
 from lakehouse.settings import Settings
 from tests.algorithms.packets import made
 from tests.ingest.no_session import no_session
-from tests.readings_lake import Lake
+from tests.support.readings_lake import Lake
 
 Preset = Callable[..., Lake]
 T0 = 1_600_000_000

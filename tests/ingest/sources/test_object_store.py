@@ -23,7 +23,7 @@ from lakehouse.storage.stores import store_client, store_pieces
 from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.storage.stores.store_objects import Piece
 from lakehouse.storage.stores.store_s3 import S3Objects
-from tests.stores.s3 import BUCKET, KEY, S3, SECRET, running
+from tests.support.stores.s3 import BUCKET, KEY, S3, SECRET, running
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 
 from lakehouse.settings import Settings
 from tests.ingest.no_session import no_session
-from tests.readings_lake import Lake
+from tests.support.readings_lake import Lake
 
 Preset = Callable[..., Lake]
 RECEPTION = ("device", "gateway", "frame", "rssi", "snr")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.readings import declared
+from tests.support.readings import declared
 
 JOBS = (
     "ingest",

@@ -23,8 +23,8 @@ from lakehouse.queries.runtime.batch_manifest import Wanted
 from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_columns
-from tests.table_rows import arrow_rows, named_rows
-from tests.taking_in import take_in
+from tests.support.table_rows import arrow_rows, named_rows
+from tests.support.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from lakehouse.engine import engine_of
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.settings import Settings
-from tests.table_rows import table_rows
-from tests.taking_in import take_in
+from tests.support.table_rows import table_rows
+from tests.support.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

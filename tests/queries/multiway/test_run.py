@@ -14,7 +14,7 @@ from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows
 from tests.queries.multiway.streams import FOUR, NAMES, THREE, Streams, some_rows, streams_of
-from tests.table_rows import table_rows
+from tests.support.table_rows import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,8 +28,8 @@ from lakehouse.queries.runtime.batch_manifest import (
 from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.query_meaning import QueryChanged
-from tests.table_rows import named_rows, table_rows
-from tests.taking_in import take_in
+from tests.support.table_rows import named_rows, table_rows
+from tests.support.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

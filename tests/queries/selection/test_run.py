@@ -25,8 +25,8 @@ from lakehouse.serving.publish.build import write_tables
 from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows
 from tests.engine.jobs import jobs_of
-from tests.readings import declared, write
-from tests.taking_in import take_in
+from tests.support.readings import declared, write
+from tests.support.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

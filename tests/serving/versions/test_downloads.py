@@ -30,7 +30,7 @@ from lakehouse.storage.stores import store_client
 from lakehouse.storage.stores.store_client import StoreUnavailable
 from lakehouse.storage.stores.store_path import StorePath
 from lakehouse.storage.tables.tables_place import use
-from tests.stores.s3 import BUCKET, S3, named
+from tests.support.stores.s3 import BUCKET, S3, named
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.servers import Server, run_beside
+from tests.support.servers import Server, run_beside
 
 PASSWORD = "never-to-be-said"
 _USERS = ("postgres", "nobody")

@@ -20,7 +20,7 @@ from lakehouse.storage.layout import Home
 from lakehouse.storage.tables import tables_place
 from lakehouse.storage.tables.table_commits import create_table
 from tests.storage.control.postgres import Postgres
-from tests.stores.s3 import BUCKET, running
+from tests.support.stores.s3 import BUCKET, running
 
 pytestmark = pytest.mark.slow
 ROWS, NEW = 20_000, 3

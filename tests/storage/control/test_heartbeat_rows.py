@@ -21,8 +21,8 @@ from lakehouse.storage.control.lease import lease
 from lakehouse.storage.control.store import store_of
 from lakehouse.storage.heartbeats import read_heartbeats, served_by, service_heartbeat
 from lakehouse.storage.layout import Home
-from tests.heartbeats import served
 from tests.storage.control.postgres import Postgres
+from tests.support.heartbeats import served
 from tests.web.conftest import wait_for
 
 pytestmark = pytest.mark.slow

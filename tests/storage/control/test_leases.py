@@ -26,7 +26,7 @@ from lakehouse.storage.tables import tables_place
 from lakehouse.storage.tables.table_commits import append_arrow, create_table, open_table
 from lakehouse.storage.tables.table_log import read_rows
 from tests.storage.control.postgres import PASSWORD, Postgres
-from tests.stores.s3 import BUCKET, running
+from tests.support.stores.s3 import BUCKET, running
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]

@@ -29,7 +29,7 @@ from lakehouse.storage.tables.tables_place import (
     recorded,
     use,
 )
-from tests.stores.clouds import ROOTS, SECRETS, cloud
+from tests.support.stores.clouds import ROOTS, SECRETS, cloud
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from lakehouse.storage.tables.tables_place import (
     recorded,
     use,
 )
-from tests.stores.s3 import BUCKET, S3, named
+from tests.support.stores.s3 import BUCKET, S3, named
 
 pytestmark = pytest.mark.slow
 ROOT = f"s3://{BUCKET}/lake"

@@ -25,7 +25,7 @@ from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.spark import tables
 from lakehouse.storage.tables import table_commits, table_maintenance
-from tests import killing
+from tests.support import killing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from lakehouse.web.security.tokens import OWN_TOKEN
-from tests.servers import answers, free_port
+from tests.support.servers import answers, free_port
 
 TOKEN = "t" * 43
 ROOT = Path(__file__).parents[3]

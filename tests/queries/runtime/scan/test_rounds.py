@@ -22,8 +22,8 @@ from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
 from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows
 from quality.rules import load_rules
-from tests.readings import declared, write
-from tests.taking_in import take_in
+from tests.support.readings import declared, write
+from tests.support.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

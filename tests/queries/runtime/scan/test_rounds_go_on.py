@@ -18,8 +18,8 @@ from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld, lease
 from lakehouse.storage.tables.table_log import read_rows
 from tests.queries.runtime.scan.test_rounds import FITS, QUERIES, answered, content, expected, land
-from tests.readings import declared, write
-from tests.taking_in import take_in
+from tests.support.readings import declared, write
+from tests.support.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from tests.stores import azure, google
-from tests.stores.azure import Azurite
-from tests.stores.google import Google
+from tests.support.stores import azure, google
+from tests.support.stores.azure import Azurite
+from tests.support.stores.google import Google
 
 CLOUDS = {"gs": google, "abfss": azure}
 ROOTS = {scheme: cloud.ROOT for scheme, cloud in CLOUDS.items()}

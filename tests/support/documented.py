@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from lakehouse.cli.app import app, call
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # A block in a fence, or indented.
 BLOCK = re.compile(r"^```[a-z]*\n(.*?)^```|((?:^ {4}.*\n)+)", re.MULTILINE | re.DOTALL)

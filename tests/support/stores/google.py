@@ -19,8 +19,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.servers import Server
-from tests.stores.bucket import serving
+from tests.support.servers import Server
+from tests.support.stores.bucket import serving
 
 BUCKET, SECRET = "landing", "never-to-be-said-by-anyone-at-all"
 ROOT = f"gs://{BUCKET}"
@@ -37,8 +37,8 @@ class Google(Server):
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        root = Path(__file__).parents[2]
-        words = [sys.executable, "-m", "tests.stores.google", str(self.port)]
+        root = Path(__file__).parents[3]
+        words = [sys.executable, "-m", "tests.support.stores.google", str(self.port)]
         self.begin(words, env=env | {"PYTHONPATH": str(root)})
 
     def make_bucket(self) -> None:

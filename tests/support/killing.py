@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # What the server of forks imports once.
-IMPORTED = ("tests.preloaded", "tests.end_to_end.correcting")
+IMPORTED = ("tests.support.preloaded", "tests.end_to_end.correcting")
 _CLONED = "org.apache.spark.sql.classic.SparkSession"
 
 

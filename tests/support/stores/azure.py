@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.servers import Server
-from tests.stores.bucket import serving
+from tests.support.servers import Server
+from tests.support.stores.bucket import serving
 
 ACCOUNT, SECRET = "tidemarktest", base64.b64encode(b"never to be said by anyone at all anywhere").decode()
 CONTAINER = "landing"

@@ -19,9 +19,9 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from tests.servers import answers, free_port
+from tests.support.servers import answers, free_port
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DECLARED = """
 home = "var"
 [streams.air]

@@ -11,9 +11,9 @@ import pytest
 
 from jobs import ingest, requeue
 from lakehouse.settings import Settings
-from tests.readings import declared
-from tests.table_rows import table_rows
-from tests.taking_in import take_in
+from tests.support.readings import declared
+from tests.support.table_rows import table_rows
+from tests.support.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,6 +1,6 @@
 """Count the files that two walks through the product pass: a row to an answer, a join from its .sql to a pair.
 
-    python -m tests.walks [--files]
+    python -m tests.support.walks [--files]
 
 Both are real runs over a few rows, in a home of their own, with a warm Spark session. A profile function is told of
 every call, in this process, its threads and Spark's Python workers. A file is *passed* when one of its functions is
@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = tuple(f"{ROOT / folder}{os.sep}" for folder in ("lakehouse", "jobs", "quality", "infra", "sql"))
 # The folder where each of Spark's Python workers notes what it passes, in a file of its own.
 VARIABLE = "TIDEMARK_WALK"
@@ -97,7 +97,7 @@ def _land(folder: Path) -> Path:
     """Write a configuration with a stream and a query, and a file of rows; return the configuration's path."""
     for name in ("landing", "queries", "notes"):
         (folder / name).mkdir()
-    watched = "from tests.walks import watch_worker\nwatch_worker()\n"
+    watched = "from tests.support.walks import watch_worker\nwatch_worker()\n"
     (folder / "notes" / "sitecustomize.py").write_text(watched)
     rows = ({"device": f"d{n % 3}", "ts": 1_767_225_600 + n, "temp": n * 7 % 11} for n in range(100))
     (folder / "landing" / "rows.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -171,7 +171,7 @@ def main(arguments: list[str]) -> None:
         with tempfile.TemporaryDirectory() as made:
             _land(Path(made))
             for part in ("set-up", name) if name == "join" else (name,):
-                command = [sys.executable, "-m", "tests.walks", part, made]
+                command = [sys.executable, "-m", "tests.support.walks", part, made]
                 told = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
             counts = json.loads(told.splitlines()[-1])
             named = "--files" in arguments

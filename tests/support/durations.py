@@ -1,4 +1,4 @@
-"""``python -m tests.durations [JUNIT.xml]``: record how long groups of tests take; a run starts with the longest.
+"""``python -m tests.support.durations [JUNIT.xml]``: record how long groups of tests take; the longest start a run.
 
 By default from what the last ``make test`` has written. Prints the seconds of all tests and the longest group, which no
 run can be shorter than.

@@ -2,7 +2,7 @@
 
 moto keeps objects in memory and takes any credentials; versitygw keeps them as files and checks signatures.
 
-    python -m tests.stores.s3 COMMAND ...    run a command whose tables are on such a server, until the command ends
+    python -m tests.support.stores.s3 COMMAND ...    run a command whose tables are on such a server, until it ends
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import pytest
 
 from lakehouse.spark.jars import missing_jars
 from lakehouse.storage.stores import store_client
-from tests.servers import Server, run_beside
-from tests.stores.bucket import serving
+from tests.support.servers import Server, run_beside
+from tests.support.stores.bucket import serving
 
 KEY, SECRET = "AKIATESTTESTTESTTEST", "never/to/be/said/by/anyone/at/all/anywhere"
 BUCKET = "landing"

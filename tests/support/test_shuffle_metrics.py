@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from tests.shuffle_metrics import Meter, Moved
+from tests.support.shuffle_metrics import Meter, Moved
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers import answers
+from tests.support.servers import answers
 
 VERSION = "4.1.1"
 _JARS = Path(os.environ.get("TIDEMARK_JARS") or Path.home() / ".cache" / "tidemark") / f"kafka-{VERSION}"
