@@ -14,12 +14,10 @@ A kind's folder has these files, each with the names that other modules call:
     publish.py    ``snapshot_of``: a ``QuerySnapshot``, which writes the published tables of the query (duckdb)
     state.py      ``state_of``: the present state of the query, a ``QueryState``;
                   ``explain``: the part of an explanation that only this kind has, as plain values (duckdb)
-    text.py       what the command line prints: ``TITLE``, ``HEADERS`` and ``cells`` of the list; ``plan_in_words``,
-                  ``tables``, ``HEADING``, ``found_in_words`` and ``last_tables`` of the explanation;
-                  ``charts_of`` if the explanation can be a page with charts
     README.md     what the kind answers, what it guarantees, and the contents of each file
 
-Files are imported on first use, so reading a configuration loads no engine.
+The command line prints a kind by the module of its name in ``lakehouse/cli/queries``. Files are imported on first
+use, so reading a configuration loads no engine.
 """
 
 from __future__ import annotations

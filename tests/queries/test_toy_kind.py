@@ -1,8 +1,9 @@
-"""A fifth kind of query is one folder and one line of the registry: it is run, kept, checked, published and shown."""
+"""A fifth kind of query is one folder, a text and one line of the registry: it is run, checked, published and shown."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from lakehouse.queries.kind import KINDS, kind_of
 from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows
 from tests.cli.conftest import Tidemark
+from tests.queries.toy_kind import text as toy_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +38,7 @@ WARM = "SELECT place FROM doors WHERE temp > 20\n"
 def sample_kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Register the fifth kind."""
     monkeypatch.setitem(KINDS, "sample", "tests.queries.toy_kind")
+    monkeypatch.setitem(sys.modules, "lakehouse.cli.queries.sample", toy_text)
     yield
 
 

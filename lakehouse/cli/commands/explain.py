@@ -41,15 +41,16 @@ def explain(
     from lakehouse.cli.output import print_json
     from lakehouse.cli.pages.explain_page import whole_page
     from lakehouse.cli.pages.explain_text import print_explained
-    from lakehouse.queries.kind import kind_of, kinds
+    from lakehouse.cli.queries import text_of
+    from lakehouse.queries.kind import kinds
     from lakehouse.queries.runtime.state import Declared
     from lakehouse.queries.runtime.state import explain as explain_state
 
     settings = globals_of(context).settings()
     state = _state(settings, query)
-    text = kind_of(state.query).file("text")
+    text = text_of(state.query.kind)
     if html is not None and not hasattr(text, "charts_of"):
-        texts = [kind.file("text") for kind in kinds()]
+        texts = [text_of(kind.name) for kind in kinds()]
         shown = " and ".join(one.TITLE for one in texts if hasattr(one, "charts_of"))
         raise WrongUsage(f"--html shows {shown}; expected none for {text.TITLE}")
     declared = Declared(settings.streams, settings.sites, settings.queries.published)

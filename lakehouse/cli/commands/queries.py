@@ -94,6 +94,7 @@ def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
 def _print(listing: Mapping[str, Any], settings: Settings) -> None:
     from lakehouse.cli.output import print_line, print_table
     from lakehouse.cli.pages.explain_text import stopped_in_words
+    from lakehouse.cli.queries import text_of
     from lakehouse.queries.kind import kinds
 
     if not listing["queries"] and not listing["faulty"]:
@@ -102,7 +103,7 @@ def _print(listing: Mapping[str, Any], settings: Settings) -> None:
     for kind in kinds():
         own = [facts for facts in listing["queries"] if facts["kind"] == kind.name]
         if own:
-            text = kind.file("text")
+            text = text_of(kind.name)
             print_table(
                 text.HEADERS, [text.cells(facts) for facts in own], title=text.TITLE if is_mixed else ""
             )

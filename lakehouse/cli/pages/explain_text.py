@@ -1,6 +1,6 @@
 """Text of ``tidemark explain`` and ``tidemark queries`` for any kind: a query's plan, operators and state.
 
-The words of one kind are in its ``text.py``.
+The text of one kind is in its module of ``lakehouse/cli/queries``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Table:
 
 
 class ExplainText(Protocol):
-    """Text of an explained query by its kind's ``text.py``."""
+    """Text of an explained query by its kind's module of ``lakehouse/cli/queries``."""
 
     HEADING: str
 

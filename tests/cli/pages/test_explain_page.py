@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.cli.pages.explain_page import batch_charts, whole_page
-from lakehouse.queries.pairs import text
+from lakehouse.cli.queries import pairs as text
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.runtime.state import Declared, explain

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from lakehouse.cli.queries.aggregate import found_in_words, waiting_in_words
 from lakehouse.queries.aggregate.live_answers import over_time
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.state import AggregateState
-from lakehouse.queries.aggregate.text import found_in_words, waiting_in_words
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.state import Declared, explain, overview
 from lakehouse.settings import Settings

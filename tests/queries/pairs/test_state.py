@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.cli.queries.pairs import found_in_words
 from lakehouse.queries.pairs.completeness import Completeness
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
-from lakehouse.queries.pairs.text import found_in_words
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, write_manifest
 from lakehouse.queries.runtime.state import Declared, Facts, explain
 from lakehouse.settings import Settings

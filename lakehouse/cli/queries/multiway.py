@@ -51,9 +51,9 @@ def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
 
 def found_in_words(facts: Facts) -> Iterator[str]:
     """Yield how many results were found at once, and what a repair still has to look at."""
-    found = facts["completeness"]
-    at_once = "" if found["recall"] is None else f"; {share(found['recall'])} of them at once"
-    yield f"results: {found['online']:,} online, {found['repaired']:,} repaired{at_once}"
+    whole = facts["completeness"]
+    at_once = "" if whole["recall"] is None else f"; {share(whole['recall'])} of them at once"
+    yield f"results: {whole['online']:,} online, {whole['repaired']:,} repaired{at_once}"
     yield to_repair_in_words(facts["to_repair"])
 
 
@@ -95,8 +95,8 @@ def _side(row: Facts) -> tuple[Any, ...]:
 
 def _batch(row: Facts) -> tuple[Any, ...]:
     moved = (row["results"], row["shuffled"], row["collected"], row["bytes"])
-    told = (row["joined"] or "-", row["why"] or "-")
-    return (row["batch"], ended_at(row), *moved, time_text(row["time_us"]), *told)
+    choice = (row["joined"] or "-", row["why"] or "-")
+    return (row["batch"], ended_at(row), *moved, time_text(row["time_us"]), *choice)
 
 
 def _block(batch: int, row: Facts) -> tuple[Any, ...]:

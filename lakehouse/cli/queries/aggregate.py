@@ -150,10 +150,10 @@ def charts_of(
     from lakehouse.queries.aggregate.publish import snapshot_of
 
     snapshot = snapshot_of(state.layout, state.query, declared.streams, declared.published_us)
-    found = over_time(snapshot, POINTS // 2)
+    answers = over_time(snapshot, POINTS // 2)
     return (
-        *(_output(series, found.groups) for series in found.outputs),
-        chart("revisions", rows=found.revisions),
+        *(_output(series, answers.groups) for series in answers.outputs),
+        chart("revisions", rows=answers.revisions),
         *batch_charts(("held", "memory"), list(batches(state))),
     )
 

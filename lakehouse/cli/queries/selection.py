@@ -31,7 +31,7 @@ def cells(facts: Facts) -> tuple[Any, ...]:
 def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     """Yield what is shown and until when, each part under its name."""
     plan = facts["plan"]
-    yield "shows", ", ".join(each["name"] for each in plan["outputs"])
+    yield "shows", ", ".join(output["name"] for output in plan["outputs"])
     yield "deadline", plan["deadline"]
 
 

@@ -65,28 +65,28 @@ def _margin(plan: Facts) -> str:
 
 def found_in_words(facts: Facts) -> Iterator[str]:
     """Yield how complete the query has been and what a repair still has to look at."""
-    found = facts["completeness"]
-    still = f", {found['missed_open']:,} of them open" if found["missed_open"] else ""
-    still += f" (known since {found['missed_since'][:16].replace('T', ' ')})" if found["missed_since"] else ""
+    whole = facts["completeness"]
+    still = f", {whole['missed_open']:,} of them open" if whole["missed_open"] else ""
+    still += f" (known since {whole['missed_since'][:16].replace('T', ' ')})" if whole["missed_since"] else ""
     yield (
-        f"periods: {found['periods']:,} with pairs, {found['scored']:,} scored (100 pairs or more), "
-        f"{found['met']:,} met {facts['recall']:g}, {found['missed']:,} missed{still}"
+        f"periods: {whole['periods']:,} with pairs, {whole['scored']:,} scored (100 pairs or more), "
+        f"{whole['met']:,} met {facts['recall']:g}, {whole['missed']:,} missed{still}"
     )
     if enough := facts["enough_slack"]:
         yield f"all would have met it with {_slack_in_words(enough)} {_spare_in_words(facts)}"
-    if found["missed"] and facts["plan"]["policy"] == "needed_slack":
+    if whole["missed"] and facts["plan"]["policy"] == "needed_slack":
         yield "if sources fall silent and then send what they held back, POLICY PER_SOURCE may meet more of them"
     if late := facts["late_slack"]:
         yield from _late_in_words(late, facts)
-    if found["recall"] is not None:
+    if whole["recall"] is not None:
         yield (
-            f"pairs: {found['pairs_online']:,} online, {found['pairs_repaired']:,} repaired; recall "
-            f"{share(found['recall'])}; mean wait of all {length(found['wait_mean_us'])}"
+            f"pairs: {whole['pairs_online']:,} online, {whole['pairs_repaired']:,} repaired; recall "
+            f"{share(whole['recall'])}; mean wait of all {length(whole['wait_mean_us'])}"
         )
-    if found["pairs_repaired"]:
+    if whole["pairs_repaired"]:
         yield (
-            f"wait of repaired pairs: mean {length(found['repaired_wait_mean_us'])}, "
-            f"p99 {length(found['repaired_wait_p99_us'])}, longest {length(found['repaired_wait_max_us'])}"
+            f"wait of repaired pairs: mean {length(whole['repaired_wait_mean_us'])}, "
+            f"p99 {length(whole['repaired_wait_p99_us'])}, longest {length(whole['repaired_wait_max_us'])}"
         )
     yield to_repair_in_words(facts["to_repair"])
 
