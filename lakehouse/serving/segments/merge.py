@@ -6,14 +6,14 @@ then written once or a few times for each of at most ``MOST_SEGMENTS`` sizes, ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.serving.literals import text
 from lakehouse.serving.segments.previous import Previous
-from lakehouse.serving.segments.segments import BLOCK, COLUMNS, catalog, newest_rows
+from lakehouse.serving.segments.segments import BLOCK, COLUMNS, catalog, new_segment, newest_rows, seal
 from lakehouse.serving.versions.versions import draft_path
 from sql import statement
 
@@ -62,6 +62,25 @@ class Stored:
     def is_shared(self) -> bool:
         """True if several tables hold nodes, so that a newer table may replace nodes of an older one."""
         return len(self.segments) + self.has_own > 1
+
+
+def share_kept(first_us: int, last_us: int, since_us: int) -> float:
+    """Return the share of rows that are kept from a time on, if they are even over theirs.
+
+    >>> share_kept(0, 99, 75), share_kept(0, 99, 100), share_kept(5, 5, 0)
+    (0.25, 0.0, 1.0)
+    """
+    return min(1.0, max(0.0, (last_us + 1 - since_us) / (last_us + 1 - first_us)))
+
+
+def sizes_of(segments: Sequence[str], parts: Iterable[tuple[str, int, float]]) -> list[Size]:
+    """Return the sizes of segments and of the own file, last, whose parts have so many rows and keep such a share."""
+    found = {segment: (0, 0) for segment in (*segments, "")}
+    for segment, rows, share in parts:
+        if segment in found:
+            stored, kept = found[segment]
+            found[segment] = stored + rows, kept + int(rows * share)
+    return [Size(segment, *counts) for segment, counts in found.items()]
 
 
 def open_fresh(connection: duckdb.DuckDBPyConnection, draft: Path | None) -> None:
@@ -132,18 +151,14 @@ def _new_segment(
     draft: Path | None,
 ) -> Stored:
     if draft is not None and len(sources) == 1:
-        # It is sorted and complete already.
-        connection.execute("CHECKPOINT fresh")
-        connection.execute("DETACH fresh")
-        connection.execute(f"ATTACH {text(str(draft))} AS {catalog(segment)} (READ_ONLY)")
+        seal(connection, "fresh", segment, draft)
         return Stored((*kept, segment), f"{catalog(segment)}.segment", draft)
     written = draft_path(folder / "segments", f"{segment}-merged")
     nodes = _count(connection, *(f"{source}.nodes" for source in sources))
     rows = SMALL_ROW_GROUP if nodes <= _FEW_NODES else ROW_GROUP
-    connection.execute(f"ATTACH {text(str(written))} AS {catalog(segment)} (ROW_GROUP_SIZE {rows})")
-    connection.execute(_tables_of(catalog(segment)))
-    _copy(connection, sources, f"{catalog(segment)}.segment")
-    connection.execute(f"CHECKPOINT {catalog(segment)}")
+    with new_segment(connection, segment, written, rows) as attached:
+        connection.execute(_tables_of(attached))
+        _copy(connection, sources, f"{attached}.segment")
     return Stored((*kept, segment), f"{catalog(segment)}.segment", written)
 
 
@@ -152,20 +167,17 @@ def _tables_of(of: str) -> str:
 
 
 def _sizes(connection: duckdb.DuckDBPyConnection, previous: Previous | None) -> list[Size]:
-    """Return the sizes of the parts of the version before; deleted nodes are assumed to be even over its time."""
+    """Return the sizes of the parts of the version before, of nodes of blocks that are still there."""
     if previous is None:
         return []
-    rows = connection.execute(
-        """
-        SELECT segment, sum(nodes), sum(CASE
-            WHEN horizon_us IS NULL OR horizon_us > last_us THEN 0
-            WHEN horizon_us <= first_us THEN nodes
-            ELSE nodes * (last_us - horizon_us) / (last_us - first_us) END)
-        FROM previous.segments LEFT JOIN live USING (block) GROUP BY segment
-        """
+    listed = connection.execute(
+        "SELECT segment, nodes, first_us, last_us, horizon_us FROM previous.segments LEFT JOIN live USING (block)"
     ).fetchall()
-    found = {segment: Size(segment, int(stored), int(kept)) for segment, stored, kept in rows}
-    return [found.get(segment, Size(segment, 0, 0)) for segment in (*previous.segments, "")]
+    parts = (
+        (segment, nodes, 0.0 if since is None else share_kept(first, last, since))
+        for segment, nodes, first, last, since in listed
+    )
+    return sizes_of(previous.segments, parts)
 
 
 def _count(connection: duckdb.DuckDBPyConnection, *tables: str) -> int:

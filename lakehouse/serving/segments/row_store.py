@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.serving.literals import literal, name, parquet, row, text
-from lakehouse.serving.segments.merge import Size, remaining
-from lakehouse.serving.segments.segments import ROWS, catalog
+from lakehouse.serving.segments.merge import Size, remaining, share_kept, sizes_of
+from lakehouse.serving.segments.segments import ROWS, catalog, new_segment, seal
 from lakehouse.serving.segments.shared_rows import SCHEMA, RowsBefore, SharedRows
 from lakehouse.serving.versions.versions import draft_path
 from lakehouse.storage.tables.appends import appended_since, before_appended
@@ -282,21 +282,14 @@ class RowStore:
     def _new_segment(self, sources: Mapping[str, Sequence[str]]) -> str:
         """Write a segment with all rows that are not kept in older ones; return its name."""
         assert self._folder is not None
-        whole, is_whole = (
-            self._whole,
-            all(found == [f"whole.{SCHEMA}.{name(key)}"] for key, found in sources.items()),
-        )
-        if whole is not None and is_whole:
-            # It is sorted and complete already.
-            self.connection.execute("CHECKPOINT whole; DETACH whole")
-            self.connection.execute(f"ATTACH {text(str(whole))} AS {catalog(self._segment)} (READ_ONLY)")
+        whole = self._whole
+        if whole and all(found == [f"whole.{SCHEMA}.{name(key)}"] for key, found in sources.items()):
+            seal(self.connection, "whole", self._segment, whole)
             self.written = whole
         else:
             self.written = draft_path(self._folder / "segments", self._segment)
-            self.connection.execute(f"ATTACH {text(str(self.written))} AS {catalog(self._segment)}")
-            with self._transaction():
-                self._fill(f"{catalog(self._segment)}.", sources)
-            self.connection.execute(f"CHECKPOINT {catalog(self._segment)}")
+            with new_segment(self.connection, self._segment, self.written) as attached, self._transaction():
+                self._fill(f"{attached}.", sources)
         self.segments = (*self.segments, self._segment)
         return self._segment
 
@@ -342,21 +335,22 @@ class RowStore:
         return self._count(f"previous.row_segments WHERE {where}") > 0
 
     def _sizes(self) -> list[Size]:
-        """Return the sizes of the parts of the version before; deleted rows are assumed to be even over its time."""
+        """Return the sizes of the parts of the version before, of rows of tables that are shared."""
         if not self._follows:
             return []
-        found: dict[str, list[int]] = {segment: [0, 0] for segment in (*self._segments, "")}
         listed = self.connection.execute("FROM previous.row_segments").fetchall()
-        for segment, key, rows, first_us, last_us in listed:
-            opened = self._tables.get(key)
-            is_kept = opened is not None and opened.before is not None
-            since = opened.table.from_us if opened else None
-            part = 1.0 if is_kept else 0.0
-            if is_kept and since is not None and first_us is not None:
-                part = min(1.0, max(0.0, (last_us + 1 - since) / (last_us + 1 - first_us)))
-            found[segment][0] += rows
-            found[segment][1] += int(rows * part)
-        return [Size(segment, *found[segment]) for segment in (*self._segments, "")]
+        return sizes_of(self._segments, ((one[0], one[2], self._share(*one[1:])) for one in listed))
+
+    def _share(self, key: str, rows: int, first_us: int | None, last_us: int | None) -> float:
+        opened = self._tables.get(key)
+        if opened is None or opened.before is None:
+            return 0.0
+        since = opened.table.from_us
+        return (
+            1.0
+            if since is None or first_us is None or last_us is None
+            else share_kept(first_us, last_us, since)
+        )
 
     def _open_whole(self) -> str:
         """Attach a file for tables that are written whole, which may be large."""

@@ -13,7 +13,8 @@ Rows of the ledger and of queries are in segments of their own, 00000007r.duckdb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,23 @@ def attach(connection: duckdb.DuckDBPyConnection, folder: Path, segments: Sequen
     for segment in segments:
         path = text(str(segment_path(folder, segment)))
         connection.execute(f"ATTACH IF NOT EXISTS {path} AS {catalog(segment)} (READ_ONLY)")
+
+
+@contextmanager
+def new_segment(
+    connection: duckdb.DuckDBPyConnection, segment: str, path: Path, row_group: int | None = None
+) -> Iterator[str]:
+    """Attach a new file as a segment for writing; it is complete, and still attached, at the end."""
+    options = f" (ROW_GROUP_SIZE {row_group})" if row_group else ""
+    connection.execute(f"ATTACH {text(str(path))} AS {catalog(segment)}{options}")
+    yield catalog(segment)
+    connection.execute(f"CHECKPOINT {catalog(segment)}")
+
+
+def seal(connection: duckdb.DuckDBPyConnection, database: str, segment: str, path: Path) -> None:
+    """Let an attached file, which is sorted and complete, be a segment."""
+    connection.execute(f"CHECKPOINT {database}; DETACH {database}")
+    connection.execute(f"ATTACH {text(str(path))} AS {catalog(segment)} (READ_ONLY)")
 
 
 def of_nodes(segments: Sequence[str]) -> tuple[str, ...]:
