@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -27,7 +28,7 @@ from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Answer, Question
 from lakehouse.serving.publish.macros import macros
 from lakehouse.serving.publish.publish import publish
-from lakehouse.serving.publish.snapshot import StreamSnapshot, measures_of
+from lakehouse.serving.publish.snapshot import ChangedNodes, StreamSnapshot, measures_of
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 from lakehouse.settings import load_settings
 from lakehouse.storage.layout import Home
@@ -213,3 +214,40 @@ def test_intervals_of_sums_of_doubles_hold_the_exact_sums_and_are_narrow(tmp_pat
         assert one.key == other.key and one.value == other.value
         assert (other.low or 0) <= (one.low or 0) and (one.high or 0) <= (other.high or 0)
     assert sum((one.low or 0) - (other.low or 0) > 0 for one, other in zip(found, wide, strict=True)) > 60
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_duckdb_adds_partial_nodes_to_published_ones_as_arrow_combines_them(
+    tmp_path: Path, seed: int
+) -> None:
+    """A version that takes in batch after batch holds the same as one of the nodes that Arrow combined."""
+    stream, newest_us, dice = stream_of(LEVELS), 99 * SECOND, random.Random(seed)
+    rows = [(time * SECOND, dice.choice("ab"), round(value, 2)) for time, value in wild_rows(seed)]
+    rows = [row for row in rows if abs(row[2]) < 1e12] + [(newest_us, "a", 1.0)]
+    dice.shuffle(rows)
+    batches = [batch for batch in (rows[place::3] for place in range(3)) if batch]
+    partial = [folded(stream, batch, newest_us) for batch in batches]
+    by = ["level", "start_us", "grouping", "device"]
+    whole = folder_of(stream).combined(pa.concat_tables(partial), by)
+    shared, alone = Home(tmp_path / "shared"), Home(tmp_path / "alone")
+
+    for place, nodes in enumerate(partial):
+        one = replace(snapshot(f"s{place}", stream, nodes, newest_us, tmp_path), name="s", batch=place + 1)
+        if place:
+            changed = ChangedNodes(place, [tmp_path / f"s{place}" / "nodes.parquet"], ())
+            one = replace(one, nodes=None, changed=changed)
+        publish(shared, [one])
+    expected = replace(snapshot("whole", stream, whole, newest_us, tmp_path), name="s", batch=len(batches))
+    publish(alone, [expected], anew=True)
+
+    assert nodes_of(shared) == nodes_of(alone) != []
+
+
+def nodes_of(home: Home) -> list[tuple[object, ...]]:
+    with open_published(home) as reader:
+        return reader.connection.execute(
+            "SELECT measure, level, key_values, start_us, n, exact_total, wide_total, lowest, highest, first_us, "
+            "last_us, round(total, 2), carry IS NULL FROM nodes "
+            "JOIN ladder ON slot // 4294967296 = first_slot // 4294967296 "
+            "JOIN series ON series_rank = slot - first_slot ORDER BY ALL"
+        ).fetchall()
