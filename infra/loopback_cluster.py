@@ -57,7 +57,7 @@ class Daemon:
         self.process.wait(30)
 
     def wait_for(self, text: str) -> None:
-        """Wait until it has said something.
+        """Wait until its log contains a text.
 
         Raises:
             RuntimeError: when it ends before, or does not say it in time.

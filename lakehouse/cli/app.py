@@ -156,7 +156,7 @@ def _interrupted() -> int:
 
 @cache
 def _command() -> Callable[..., object]:
-    """Return the command with all its subcommands, whose options typer reads anew wherever it is asked for one."""
+    """Return the command with all its subcommands; made once, because typer reads all options for each."""
     return typer.main.get_command(app)
 
 

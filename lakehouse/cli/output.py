@@ -187,7 +187,7 @@ def tell_error(error: Exception, as_json: bool) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an error's own message; one without words is told by its kind and where it was raised."""
+    """Return an error's message; for one without any, its kind and where it was raised."""
     if isinstance(error, typer.TyperException):
         return str(error.format_message())
     # A KeyError puts quotes around its message.

@@ -1,4 +1,4 @@
-"""One task of a service: a probe tells whether something is new, a job runs when it is, and failures are retried later.
+"""One task of a service: a probe that looks for new data, the job that processes it, and retries of failures.
 
 A permanent error (``Permanent``) is logged once, and retried like others, as people correct it beside the service.
 

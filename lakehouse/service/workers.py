@@ -21,7 +21,7 @@ STOPS_WITHIN_S = 2.0
 
 
 class WorkerEnded(RuntimeError):
-    """The service cannot go on in this process: whoever supervises it starts it again."""
+    """Error of a service that cannot continue in this process; its supervisor starts it again."""
 
 
 @dataclass

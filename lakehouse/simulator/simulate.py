@@ -144,7 +144,7 @@ def next_number(folder: Path, stream: str) -> int:
 
 
 def write_file(folder: Path, name: str, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a file (gzip for a name that ends so) such that whoever looks sees all of it, or nothing."""
+    """Write a file, compressed if its name ends in gz, so that readers see all of it or nothing."""
     with replacing(folder / name, beside=folder.parent / ".incoming") as file:
         if name.endswith(".gz"):
             # No name and no time inside, so that the same rows give the same bytes.

@@ -1,4 +1,4 @@
-"""The synopsis centre: keeps all vectors; tells each block what of it may leave its site, where to, at what cost.
+"""The synopsis centre: keeps all vectors and plans which rows of a block leave its site, for which stops, at what cost.
 
 A driver does per interval, for instance per micro-batch:
 

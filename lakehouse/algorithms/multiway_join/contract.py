@@ -179,7 +179,7 @@ class Trip:
 
 
 class Ordering(Protocol):
-    """Chooses the order in which a block visits the stops. ``is_sent``: the centre chooses and has to tell the site."""
+    """Chooses the order in which a block visits the stops. ``is_sent``: the centre chooses and sends it to the site."""
 
     is_sent: bool
 

@@ -86,7 +86,7 @@ class Batch:
             self.made.clear()
 
     def verdicts_of(self, key: Any) -> Verdicts:
-        """Return what a shared predicate has said so far; nothing at first."""
+        """Return the verdicts of a shared predicate so far; none at first."""
         if key not in self.verdicts:
             rows = self.rows.num_rows
             self.verdicts[key] = Verdicts(np.zeros(rows, np.bool_), np.zeros(rows, np.bool_))

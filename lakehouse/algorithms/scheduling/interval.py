@@ -61,7 +61,7 @@ class Interval:
 
 
 class Replanning:
-    """The plan in force, and the next one when its time comes; time is told to it, it has no clock.
+    """The plan in force, and the next one when its time comes; callers pass the time, there is no clock.
 
     ``due_us``: when ``advance`` has something to do. ``counts``: what the caller counts into. ``changes``: how often
     the order changed. ``known``: what an earlier run showed; the first plan is made from it, and what the first
@@ -105,7 +105,7 @@ class Replanning:
         return whole
 
     def advance(self, now_us: int) -> bool:
-        """Plan if 90 % of the interval have passed; return whether the interval ended and a plan is in force anew.
+        """Plan once 90 % of the interval have passed; return whether it ended and a new plan is in force.
 
         Raises:
             ValueError: the policy moved an operator out of its segment.

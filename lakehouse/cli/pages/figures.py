@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def share(value: float) -> str:
-    """Return a share with as many digits as tell it from 1.
+    """Return a share with as many digits as distinguish it from 1.
 
     >>> share(0.95), share(0.99994), share(1.0)
     ('0.95', '0.99994', '1')
