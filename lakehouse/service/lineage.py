@@ -1,37 +1,36 @@
 """OpenLineage events of a job's reads and writes: START, then COMPLETE or FAIL, to a file or an HTTP address.
 
 Configured in ``[lineage]``; without it nothing is sent. Whoever does not answer never stops a job: an event that cannot
-be delivered within ``TIMEOUT_S`` is dropped and said so, and for ``SILENCE_S`` nobody is asked again.
-
-Reference: OpenLineage 2-0-2, https://openlineage.io/spec/2-0-2/OpenLineage.json
+be delivered within ``TIMEOUT_S`` is dropped and said so, and for ``SILENCE_S`` nobody is asked again. The run that a
+job is part of is that of Airflow's DAG, or the one that ``OPENLINEAGE_PARENT_ID`` names: NAMESPACE/JOB/RUN.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
+import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-from urllib.request import Request, urlopen
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from lakehouse.config.sections import LineageSettings
 from lakehouse.settings import Settings
 from lakehouse.storage.layout import Home
 
+if TYPE_CHECKING:
+    # Its import takes longer than most jobs without lineage should wait.
+    from openlineage.client.event_v2 import RunEvent
+    from openlineage.client.facet_v2 import parent_run
+
 log = logging.getLogger(__name__)
 TIMEOUT_S = 2.0
 SILENCE_S = 60.0
 PRODUCER = "urn:tidemark"
-SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
-_FACETS = "https://openlineage.io/spec/facets"
-ERROR = f"{_FACETS}/1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet"
-JOB_TYPE = f"{_FACETS}/2-0-3/JobTypeJobFacet.json#/$defs/JobTypeJobFacet"
-Event = dict[str, Any]
 Paths = tuple[list[str], list[str]]
 # Of a job, names of what it reads and of what it writes.
 _Named = tuple[Sequence[str], Sequence[str]]
@@ -61,27 +60,41 @@ class JobRun:
 
 def event(
     settings: Settings, kind: str, run_id: str, job: str, subject: str, error: str | None = None
-) -> Event:
+) -> RunEvent:
     """Return a run event; ``subject`` is the stream or query that the job is for, or ``all``."""
+    from openlineage.client import event_v2, facet_v2
+
+    facet_v2.set_producer(PRODUCER)
     reads, writes = datasets(settings, job, subject)
-    facets = {}
+    namespace, about = settings.lineage.namespace, facet_v2.job_type_job
+    job_type = about.JobTypeJobFacet(processingType="BATCH", integration="TIDEMARK", jobType="JOB")
+    facets: dict[str, facet_v2.RunFacet] = {}
+    if (parent := _parent(namespace)) is not None:
+        facets["parent"] = parent
     if error is not None:
-        facets["errorMessage"] = _facet(ERROR, message=error, programmingLanguage="PYTHON")
-    kind_of_job = _facet(JOB_TYPE, processingType="BATCH", integration="TIDEMARK", jobType="JOB")
-    return {
-        "eventType": kind,
-        "eventTime": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "run": {"runId": run_id, "facets": facets},
-        "job": {
-            "namespace": settings.lineage.namespace,
-            "name": f"{job}.{subject}",
-            "facets": {"jobType": kind_of_job},
-        },
-        "inputs": [_dataset(name) for name in reads],
-        "outputs": [_dataset(name) for name in writes],
-        "producer": PRODUCER,
-        "schemaURL": SCHEMA,
-    }
+        facets["errorMessage"] = facet_v2.error_message_run.ErrorMessageRunFacet(error, "PYTHON")
+    return event_v2.RunEvent(
+        eventType=event_v2.RunState[kind],
+        eventTime=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        run=event_v2.Run(run_id, facets),
+        job=event_v2.Job(namespace, f"{job}.{subject}", {"jobType": job_type}),
+        inputs=[event_v2.InputDataset(*_dataset(name)) for name in reads],
+        outputs=[event_v2.OutputDataset(*_dataset(name)) for name in writes],
+        producer=PRODUCER,
+    )
+
+
+def _parent(namespace: str) -> parent_run.ParentRunFacet | None:
+    """Return the run that this process's jobs are part of, None if there is none."""
+    dag, run = (os.environ.get(f"AIRFLOW_CTX_{name}") for name in ("DAG_ID", "DAG_RUN_ID"))
+    given = os.environ.get("OPENLINEAGE_PARENT_ID", "").rsplit("/", 2)
+    if len(given) != 3:
+        if not dag or not run:
+            return None
+        given = [namespace, dag, str(uuid.uuid5(uuid.NAMESPACE_URL, f"{namespace}/{dag}/{run}"))]
+    from openlineage.client.facet_v2 import parent_run
+
+    return parent_run.ParentRunFacet(run=parent_run.Run(given[2]), job=parent_run.Job(given[0], given[1]))
 
 
 def datasets(settings: Settings, job: str, subject: str) -> Paths:
@@ -142,29 +155,24 @@ def _source(settings: Settings, stream: str) -> list[str]:
     return [source.path]
 
 
-def _dataset(name: str) -> Event:
-    # OpenLineage names a topic by its broker, a file by its path on a file system.
+def _dataset(name: str) -> tuple[str, str]:
+    """Return namespace and name: OpenLineage names a topic by its broker, a file by its path on a file system."""
     scheme, _, rest = name.partition("://")
     if rest:
         server, _, topic = rest.partition("/")
-        return {"namespace": f"{scheme}://{server}", "name": topic}
-    return {"namespace": "file", "name": name}
+        return f"{scheme}://{server}", topic
+    return "file", name
 
 
-def _facet(schema: str, **fields: str) -> Event:
-    return {"_producer": PRODUCER, "_schemaURL": schema, **fields}
-
-
-def deliver(where: LineageSettings, content: Mapping[str, Any]) -> None:
+def deliver(where: LineageSettings, sent: RunEvent) -> None:
     """Append an event to the file and post it to the address that are configured; never raises an ``Exception``."""
-    text = json.dumps(content, ensure_ascii=False)
     if where.file:
-        _attempt(str(where.file), lambda: _append(Path(str(where.file)), text))
+        _attempt(str(where.file), lambda: _append(Path(str(where.file)), sent))
     if where.url:
-        _attempt(where.url, lambda: _post(where, text))
+        _attempt(where.url, lambda: _post(where, sent))
 
 
-def _attempt(target: str, send: Any) -> None:
+def _attempt(target: str, send: Callable[[], None]) -> None:
     if time.monotonic() < _silent_until.get(target, 0.0):
         return
     try:
@@ -174,17 +182,28 @@ def _attempt(target: str, send: Any) -> None:
         log.warning("no lineage for %.0f s: %s: %s: %s", SILENCE_S, target, type(error).__name__, error)
 
 
-def _append(path: Path, text: str) -> None:
+def _append(path: Path, sent: RunEvent) -> None:
+    from openlineage.client.serde import Serde
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         # Several processes may append: a line must not be cut by another.
         fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(text + "\n")
+        file.write(Serde.to_json(sent) + "\n")
 
 
-def _post(where: LineageSettings, text: str) -> None:
-    headers = {"Content-Type": "application/json"}
-    if where.api_key is not None:
-        headers["Authorization"] = f"Bearer {where.api_key.get_secret_value()}"
-    with urlopen(Request(str(where.url), text.encode(), headers, method="POST"), timeout=TIMEOUT_S) as answer:
-        answer.read()
+def _post(where: LineageSettings, sent: RunEvent) -> None:
+    from openlineage.client.transport import http
+
+    url = urlsplit(str(where.url))
+    key = where.api_key.get_secret_value() if where.api_key else ""
+    auth = http.ApiKeyTokenProvider({"apiKey": key}) if key else http.TokenProvider({})
+    once = {"total": 0, "connect": 0, "read": 0}
+    config = http.HttpConfig(
+        url=f"{url.scheme}://{url.netloc}",
+        endpoint=url._replace(scheme="", netloc="").geturl(),
+        timeout=TIMEOUT_S,
+        auth=auth,
+        retry=once,
+    )
+    http.HttpTransport(config).emit(sent)

@@ -155,6 +155,27 @@ def _fail() -> dict[str, Any]:
     raise OSError("the disk is full")
 
 
+def test_jobs_of_one_run_of_airflow_have_one_parent(
+    lakehouse_of: Callable[[str], Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = lakehouse_of(ALPHA.format(lineage='file = "lineage.ndjson"'))
+    recorded("ingest", settings, "alpha", dict)
+    for run in ("first", "first", "second"):
+        monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "tidemark_ingest")
+        monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", run)
+        recorded("ingest", settings, "alpha", dict)
+    monkeypatch.setenv("OPENLINEAGE_PARENT_ID", "ours/nightly/01a21aa5-dacb-7a47-a5d7-6479394aea06")
+    recorded("ingest", settings, "alpha", dict)
+
+    alone, *parts = [each["run"]["facets"] for each in events(tmp_path / "lineage.ndjson")[::2]]
+    assert "parent" not in alone
+    jobs = [(part["parent"]["job"]["namespace"], part["parent"]["job"]["name"]) for part in parts]
+    assert jobs == [("tidemark", "tidemark_ingest")] * 3 + [("ours", "nightly")]
+    first, again, second, given = (part["parent"]["run"]["runId"] for part in parts)
+    assert first == again != second
+    assert given == "01a21aa5-dacb-7a47-a5d7-6479394aea06"
+
+
 def test_a_topic_is_named_by_its_broker(lakehouse_of: Callable[[str], Settings], tmp_path: Path) -> None:
     text = ALPHA.format(lineage='file = "lineage.ndjson"').replace(
         'path = "landing/*.csv"\nformat = "csv"\n', ""
@@ -163,7 +184,9 @@ def test_a_topic_is_named_by_its_broker(lakehouse_of: Callable[[str], Settings],
     recorded("ingest", lakehouse_of(text), "alpha", dict)
 
     inputs = events(tmp_path / "lineage.ndjson")[0]["inputs"]
-    assert inputs == [{"namespace": "kafka://broker:9092", "name": name} for name in ("a", "b")]
+    assert [(each["namespace"], each["name"]) for each in inputs] == [
+        ("kafka://broker:9092", name) for name in ("a", "b")
+    ]
 
 
 @contextmanager
