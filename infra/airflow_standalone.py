@@ -2,8 +2,9 @@
 
 Three processes of Airflow, the API server with the UI, the scheduler and the DAG processor, end with this one. Where
 ``[spark] master`` is a server of Spark Connect on this machine, and none answers there, it is a fourth.
-All listen on 127.0.0.1 alone; Airflow's log servers, which would listen everywhere, stay off.
-Healthy after about 30 s. Words of each go to ``<home>/airflow/logs/<name>.log``, readable by their owner alone.
+All listen on 127.0.0.1 alone, the pages at another address if asked; Airflow's log servers, which would listen
+everywhere, stay off. There is no triggerer, because no task of these DAGs is deferred. Healthy after about 30 s. Each
+writes to ``<home>/airflow/logs/<name>.log``, readable by their owner alone; ``airflow_logs.py`` bounds what logs take.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from urllib.request import urlopen
 import psutil
 
 from infra.airflow_home import environment, preparing_metadata
+from infra.airflow_logs import bound_logs
 from lakehouse.settings import Settings
 
 HEALTHY_WITHIN_S = 180
 STOPS_WITHIN_S = 2
 LOOPBACK = ("localhost", "127.0.0.1")
+EVERYWHERE = "0.0.0.0"
 PASSWORDS = "simple_auth_manager_passwords.json.generated"
 
 
@@ -55,41 +58,47 @@ class Service:
         return {name: str(part.get("status")) for name, part in health.items() if isinstance(part, dict)}
 
 
-def start(settings: Settings, port: int = 8080, progress: Callable[[str], None] = print) -> NoReturn:
+def start(
+    settings: Settings, port: int = 8080, host: str = LOOPBACK[1], progress: Callable[[str], None] = print
+) -> NoReturn:
     """Serve Airflow on a home until SIGTERM or Ctrl-C interrupts it.
 
     Raises:
         AirflowDidNotStart: when it is not healthy in time, with the log to read.
     """
     progress(f"starting Airflow on {settings.home} (about 30 s) ...")
-    with serving(settings, port) as service:
+    with serving(settings, port, host) as service:
         progress(f"Airflow: {service.url}   user admin, password in {service.passwords}")
         progress(f"logs: {service.logs}   stop: Ctrl-C")
+        progress("no triggerer runs, and Airflow's page shows it red: no task here is ever deferred")
         while True:
-            time.sleep(1)
+            bound_logs(service.logs)
+            time.sleep(60)
 
 
 @contextmanager
-def serving(settings: Settings, port: int) -> Iterator[Service]:
+def serving(settings: Settings, port: int, host: str = LOOPBACK[1]) -> Iterator[Service]:
     """Start Airflow, wait until it is healthy, and stop all of it at the end of the block."""
     home = settings.layout.airflow
-    service = Service(f"http://127.0.0.1:{port}", home / PASSWORDS, home / "logs")
-    _migrate(settings, port, service.logs / "migrate.log")
-    with _running(settings, port, service.logs) as running:
+    url = f"http://{LOOPBACK[1] if host == EVERYWHERE else host}:{port}"
+    service = Service(url, home / PASSWORDS, home / "logs")
+    variables = _variables(settings, host, port, url)
+    _migrate(settings, variables, service.logs / "migrate.log")
+    with _running(_components(settings, host, port), variables, service.logs) as running:
         _wait_until_healthy(settings, service, running)
         yield service
 
 
-def _migrate(settings: Settings, port: int, log: Path) -> None:
+def _migrate(settings: Settings, variables: Mapping[str, str], log: Path) -> None:
     with preparing_metadata(settings) as is_needed:
-        if is_needed and _started(["-m", "airflow", "db", "migrate"], _variables(settings, port), log).wait():
+        if is_needed and _started(["-m", "airflow", "db", "migrate"], variables, log).wait():
             raise AirflowDidNotStart(f"Airflow could not prepare its metadata; see {log}")
 
 
-def _components(settings: Settings, port: int) -> dict[str, list[str]]:
+def _components(settings: Settings, host: str, port: int) -> dict[str, list[str]]:
     """Return the arguments of Python for each process, by its name."""
     airflow = {
-        "api-server": ["api-server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
+        "api-server": ["api-server", "--host", host, "--port", str(port), "--workers", "1"],
         "scheduler": ["scheduler", "--skip-serve-logs"],
         "dag-processor": ["dag-processor"],
     }
@@ -110,24 +119,25 @@ def _answers(address: tuple[str, int]) -> bool:
     return False
 
 
-def _variables(settings: Settings, port: int) -> dict[str, str]:
+def _variables(settings: Settings, host: str, port: int, url: str) -> dict[str, str]:
     binaries = str(Path(sys.executable).parent)
     return {
         **os.environ,
         **environment(settings),
         "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}",
-        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__HOST": host,
         "AIRFLOW__API__PORT": str(port),
-        "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
+        "AIRFLOW__API__BASE_URL": url,
     }
 
 
 @contextmanager
-def _running(settings: Settings, port: int, logs: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    variables = _variables(settings, port)
+def _running(
+    components: Mapping[str, list[str]], variables: Mapping[str, str], logs: Path
+) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        for name, arguments in _components(settings, port).items():
+        for name, arguments in components.items():
             processes[name] = _started(arguments, variables, logs / f"{name}.log")
         yield processes
     finally:
@@ -137,7 +147,9 @@ def _running(settings: Settings, port: int, logs: Path) -> Iterator[dict[str, su
 def _started(arguments: list[str], variables: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, *arguments]
-    with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as words:
+    # To its end, wherever that is: the file is cut when it has become long.
+    opened = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND, 0o600)
+    with os.fdopen(opened, "wb") as words:
         return subprocess.Popen(command, env=variables, stdout=words, stderr=words, start_new_session=True)
 
 

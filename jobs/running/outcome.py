@@ -89,6 +89,18 @@ def logged(outcome: Outcome) -> None:
     log.log(level, "%s  %s", line, end, extra=outcome)
 
 
+def log_figures(outcome: Outcome) -> None:
+    """Log what a job did, each figure on a line of its own; that it failed is told by its error."""
+    if not outcome["ok"]:
+        return
+    log.info("%s of %s took %.1f s", outcome["job"], outcome["stream"], outcome["seconds"])
+    for name, value in outcome["figures"].items():
+        if value and name != "spark":
+            log.info("  %s: %s", name.replace("_", " "), value)
+    if outcome["figures"].get("spark"):
+        log.info("  %s", counts_of({"figures": {"spark": outcome["figures"]["spark"]}}).removeprefix("; "))
+
+
 def counts_of(outcome: Outcome) -> str:
     """Return the figures of an outcome that count something that exists, and what Spark did for it."""
     figures = outcome["figures"]

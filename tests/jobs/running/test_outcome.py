@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.running.outcome import recorded, reporting
+from jobs.running.outcome import log_figures, recorded, reporting
 from lakehouse.settings import Settings
 from lakehouse.storage.control.outcomes import last_outcome
 
@@ -59,3 +59,15 @@ def test_a_listener_hears_outcomes_only_during_its_block(tmp_path: Path) -> None
     recorded("ingest", settings, "beta", dict)
 
     assert [outcome["stream"] for outcome in heard] == ["alpha"]
+
+
+def test_what_a_job_did_is_logged_figure_by_figure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    spark = {"jobs": 2, "tasks": 5, "shuffled_bytes": 0}
+    figures = {"files": 3, "quarantined": 0, "spark": spark}
+
+    with caplog.at_level("INFO"), reporting(log_figures):
+        recorded("ingest", Settings(home=tmp_path), "alpha", lambda: figures)
+
+    first, *lines = [record.getMessage() for record in caplog.records]
+    assert first.startswith("ingest of alpha took 0.")
+    assert lines == ["  files: 3", "  Spark: jobs 2, tasks 5"]
