@@ -1,11 +1,11 @@
-"""One file, one DAG, named like the file; tasks import a job and call its run().
+"""One file, one DAG for each home, named by its prefix and the file; tasks import a job and call its run().
 
-ingest      every five minutes      -> raw
-rollups     when raw is new         -> rollup
-queries     when raw is new         -> joins
-repair      every night             -> joins
-quality     when rollup is new      -> checked, or stop
-publish     when checked is new     -> serving
+ingest      every five minutes              -> raw of each stream
+rollups     when raw of a stream is new     -> its rollup
+queries     when raw of a stream is new     -> results of the queries over it
+repair      every night                     -> results
+quality     when a rollup is new            -> checked, or stop
+publish     when something is checked, or results are new   -> serving
 maintain    every night
-watch       every five minutes      fails when a service is stalled
+watch       every five minutes              fails when a service is stalled
 """

@@ -1,70 +1,62 @@
-"""Defaults of all DAGs: the assets that chain them, their parameters and their retries.
+"""Arguments that every DAG has: its name, parameters, limits and retries, and who hears of its failure.
 
-ingest --raw--> rollups --rollup--> quality --checked--> publish --serving--> readers
-            `-> queries                repair, every night
+cron --> ingest --raw--> rollups --rollup--> quality --checked--> publish --serving--> readers
+                     `-> queries --results---------------------------^
+cron --> repair --results--^       maintain
 while `tidemark serve` does these: watch --rollup--> quality, every five minutes
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, Param
+from airflow.sdk import Param
 
-RAW = Asset("raw")
-ROLLUP = Asset("rollup")
-CHECKED = Asset("checked")
-SERVING = Asset("serving")
+from dags._params import STREAMS, config
 
-_NAMES = r"^[a-z][a-z0-9_]*(\s*,\s*[a-z][a-z0-9_]*)*$"
-INGEST_SCHEDULE = os.environ.get("TIDEMARK_INGEST_SCHEDULE", "*/5 * * * *")
-REPAIR_SCHEDULE = os.environ.get("TIDEMARK_REPAIR_SCHEDULE", "0 2 * * *")
-WATCH_SCHEDULE = os.environ.get("TIDEMARK_WATCH_SCHEDULE", "*/5 * * * *")
-MAINTAIN_SCHEDULE = os.environ.get("TIDEMARK_MAINTAIN_SCHEDULE", "30 3 * * *")
+if TYPE_CHECKING:
+    from lakehouse.config.airflow_homes import AirflowHome
+
+# Runs of several streams, so that a slow stream holds no other back; each stream has one task of a kind at a time.
+SEVERAL = {"max_active_runs": 16}
 
 
-def of_queries() -> dict[str, Param]:
-    """Return the parameter that names registered queries."""
-    description = "all, or names of registered queries with commas between; each over the named streams alone"
-    return {"queries": Param("all", type="string", pattern=_NAMES, description=description)}
-
-
-def range_end(what: str) -> Param:
-    """Return a parameter that holds one end of a range of event time, or nothing."""
-    description = (
-        f"{what}, such as 2026-01-05 or 2026-01-05T06:00+01:00; UTC without an offset; empty: no limit"
-    )
-    return Param(None, type=["null", "string"], pattern=r"^\d{4}-\d{2}-\d{2}(T.+)?$", description=description)
-
-
-def dag_defaults(more: Mapping[str, Param] | None = None) -> dict[str, Any]:
-    """Return the arguments that every DAG gives to ``@dag``, with ``more`` parameters of its own.
+def dag_defaults(
+    home: AirflowHome, job: str, of: str, more: dict[str, Param] | None = None
+) -> dict[str, Any]:
+    """Return the arguments of ``@dag`` for a job of a home, with ``more`` parameters of its own.
 
     A task that returns figures has ``multiple_outputs=False``, because Airflow would store each figure a second time.
-
-    One run at a time, because each table has one writer; no catching up, because a run ingests everything that has
-    landed.
+    No start date and no catching up: a run does everything that waits, so the first one is that of the next time.
     """
+    own = home.settings
     return {
-        "start_date": datetime(2024, 1, 1, tzinfo=UTC),
+        "dag_id": f"{own.prefix}_{job}",
+        "dag_display_name": f"{own.prefix}: {job}",
+        "tags": [own.prefix, of],
         "catchup": False,
         "max_active_runs": 1,
-        "default_args": {"retries": 2, "retry_delay": timedelta(minutes=1)},
-        "params": {
-            "streams": Param(
-                "all",
-                type="string",
-                pattern=_NAMES,
-                description="all, or names of declared streams with commas between",
-            ),
-            "config": Param(
-                None,
-                type=["null", "string"],
-                description="path of tidemark.toml; empty: TIDEMARK_CONFIG, or ./tidemark.toml",
-            ),
-            **(more or {}),
+        "dagrun_timeout": own.run_timeout,
+        "on_failure_callback": post_failure,
+        "default_args": {
+            "owner": own.owner,
+            "pool": own.pool,
+            "retries": own.retries,
+            "retry_delay": timedelta(minutes=1),
+            "retry_exponential_backoff": 2.0,
+            "max_retry_delay": timedelta(minutes=30),
+            "execution_timeout": own.task_timeout,
         },
+        "params": STREAMS | config(home.config) | (more or {}),
     }
+
+
+def post_failure(context: Any) -> None:
+    """Post that a run has failed to the address of ``[alerts]``, once for each run."""
+    from jobs.running.failed_run import post_failed_run
+
+    run = context.get("dag_run")
+    began = getattr(run, "start_date", None) or getattr(run, "run_after", None)
+    dag, task = context["dag"], getattr(context.get("ti"), "task_id", None)
+    post_failed_run(dict(dag.params), dag.dag_id, context["run_id"], str(context.get("reason")), task, began)

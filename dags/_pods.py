@@ -41,8 +41,6 @@ class PodTask(DecoratedOperator, PodOperator):
 
     def execute(self, context: Any) -> Any:
         """Start the pod, or find the one that an earlier process started; return the result of its function."""
-        # As @task does, so that a mapped task is shown by the name of its stream or query.
-        context.update(self.op_kwargs)
         self.arguments = self.words(context)
         return super().execute(context)
 

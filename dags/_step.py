@@ -21,12 +21,13 @@ Function = Callable[..., Any]
 def step(**options: Any) -> Callable[[Function], Any]:
     """Return the decorator of tasks: ``@task``, or one for pods if TIDEMARK_POD_TEMPLATE names the file of a pod."""
     made: Callable[[Function], Any]
+    logging_errors = {"on_failure_callback": log_failure, "on_retry_callback": log_failure}
     if template := os.environ.get("TIDEMARK_POD_TEMPLATE"):
         from dags._pods import pod_task
 
-        made = pod_task(template, options)
+        made = pod_task(template, logging_errors | options)
     else:
-        made = task(on_failure_callback=log_failure, **options)
+        made = task(**(logging_errors | options))
     return lambda function: made(failing_at_once(function))
 
 
@@ -49,20 +50,5 @@ def failing_at_once(function: Function) -> Function:
 
 
 def log_failure(context: Any) -> None:
-    """Log the error of a task that has failed for good, after all that Airflow logs about it."""
+    """Log the error of a task that has failed, after all that Airflow logs about it."""
     log.error("%s", context["exception"])
-
-
-def fail_run_of(mapped: Any) -> None:
-    """Fail the run of a DAG if one of the mapped tasks has failed after its retries.
-
-    The state of a run is that of its last tasks, and one that goes on with those that succeeded hides the others.
-    """
-
-    @task(trigger_rule="one_failed", retries=0)
-    def report_failures() -> None:
-        from airflow.sdk.exceptions import AirflowFailException
-
-        raise AirflowFailException(f"{mapped.operator.task_id} has failed: see the logs of its red tasks")
-
-    mapped >> report_failures()

@@ -2,7 +2,8 @@
 
 - **Job** `jobs/ingest.py`, one task per stream
 - **Reads** each stream's landing folder or topics
-- **Writes** `raw`, `quarantine` and `ledger`; a finished run starts `rollups`
+- **Writes** `raw`, `quarantine` and `ledger`; news of a stream starts its `rollups` and `queries`
+- **If nothing has landed** the stream's task is skipped, and starts nothing
 - **If a stream cannot be read** its task fails and the run is red; the others continue
 - **If it is late** answers are as old as the last run; nothing is lost, the next run ingests everything that has
   landed
@@ -13,36 +14,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task
+from airflow.sdk import dag
 
-from dags._defaults import INGEST_SCHEDULE, RAW, dag_defaults
-from dags._service_skip import unserved
-from dags._step import fail_run_of, step
+from dags._assets import asset
+from dags._choice import choice, task_of, unserved
+from dags._defaults import SEVERAL, dag_defaults
+from dags._events import report_change
+from dags._step import step
+from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
 
-@dag(dag_id="ingest", schedule=INGEST_SCHEDULE, doc_md=__doc__, tags=["tidemark", "tables"], **dag_defaults())
-def ingest() -> None:
-    """Ingest each stream, then report that raw is new."""
+def ingest(home: AirflowHome) -> Any:
+    """Return the DAG of a home."""
 
-    @step()
+    @choice
     def choose(params: Any = None) -> list[str]:
-        return unserved(params, "stream")
+        return unserved(params, "stream", unless_read=True)
 
-    @step(multiple_outputs=False, map_index_template="{{ stream }}")
+    @step(multiple_outputs=False, post_execute=report_change)
     def take(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import ingest
-        from jobs.running.scheduled import run_one
+        from jobs.running.scheduled import position, run_one
 
-        return run_one(ingest.run, stream, params)
+        return run_one(ingest.run, stream, params) | {"position": position(stream, params)}
 
-    # A stream that cannot be read fails alone: the batches of the others are processed.
-    @task(outlets=[RAW], trigger_rule="all_done_min_one_success")
-    def landed(figures: Any) -> int:
-        return len(figures)
+    @dag(schedule=home.settings.ingest, doc_md=__doc__, **dag_defaults(home, "ingest", "tables") | SEVERAL)
+    def build() -> None:
+        """Ingest each stream, and report which have something new."""
+        takes = [task_of(take, {"stream": name}, outlets=[asset(home, "raw", name)]) for name in home.streams]
+        choose() >> takes
 
-    taken = take.expand(stream=choose())
-    landed(taken)
-    fail_run_of(taken)
+    return build()
 
 
-ingest()
+for home in airflow_homes():
+    ingest(home)

@@ -1,7 +1,6 @@
 """Delete old raw rows and nodes, fold partial nodes, merge small files and vacuum.
 
-- **Jobs** `jobs/maintain.py` and `jobs/merge_raw.py`, a task each per stream; `jobs/maintain_queries.py`, one per
-  query
+- **Jobs** per stream `jobs/maintain.py` and `jobs/merge_raw.py`, per query `jobs/maintain_queries.py`
 - **Reads** every table
 - **Writes** every table, without changing an answer; with `keep_raw`, it deletes raw rows that are older
 - **If it is late** tables grow and reading them slows down; answers stay right
@@ -11,58 +10,61 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task_group
+from airflow.sdk import dag
 
-from dags._defaults import MAINTAIN_SCHEDULE, dag_defaults, of_queries
+from dags._choice import choice, task_of
+from dags._defaults import dag_defaults
+from dags._params import QUERIES
 from dags._step import step
+from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
-TAGS = ["tidemark", "tables"]
 
+def maintain(home: AirflowHome) -> Any:
+    """Return the DAG of a home."""
 
-@dag(dag_id="maintain", schedule=MAINTAIN_SCHEDULE, doc_md=__doc__, tags=TAGS, **dag_defaults(of_queries()))
-def maintain() -> None:
-    """Maintain the tables of each stream and of each query."""
-
-    @step()
+    @choice
     def choose(params: Any = None) -> list[str]:
-        from jobs.running.scheduled import chosen_streams
+        from jobs.running import chosen
 
-        return chosen_streams(params)
+        return chosen.begun_streams(params)
 
-    @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['stream'] }}")
+    @step(multiple_outputs=False)
     def compact_and_vacuum(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import maintain
         from jobs.running.scheduled import run_one
 
         return run_one(maintain.run, stream, params)
 
-    @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['stream'] }}")
+    @step(multiple_outputs=False)
     def merge(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import merge_raw
         from jobs.running.scheduled import run_one
 
         return run_one(merge_raw.run, stream, params)
 
-    # A group, so that a stream that fails does not keep others from being merged.
-    @task_group
-    def by_stream(stream: str) -> None:
-        compact_and_vacuum(stream=stream) >> merge(stream=stream)
-
-    @step()
+    @choice
     def choose_queries(params: Any = None) -> list[str]:
-        from jobs.running.scheduled import chosen_queries
+        from jobs.running import chosen
 
-        return chosen_queries(params)
+        return chosen.begun_queries(params)
 
-    @step(multiple_outputs=False, map_index_template="{{ query }}")
+    @step(multiple_outputs=False)
     def tend_query(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import maintain_queries
         from jobs.running.scheduled import run_one
 
         return run_one(maintain_queries.run, query, params)
 
-    by_stream.expand(stream=choose())
-    tend_query.expand(query=choose_queries())
+    @dag(schedule=home.settings.maintain, doc_md=__doc__, **dag_defaults(home, "maintain", "tables", QUERIES))
+    def build() -> None:
+        """Maintain the tables of each stream and of each query."""
+        chosen = choose()
+        for name in home.streams:
+            chosen >> task_of(compact_and_vacuum, {"stream": name}) >> task_of(merge, {"stream": name})
+        choose_queries() >> [task_of(tend_query, {"query": name}) for name in home.queries]
+
+    return build()
 
 
-maintain()
+for home in airflow_homes():
+    maintain(home)

@@ -14,25 +14,37 @@ from typing import Any
 
 from airflow.sdk import dag
 
-from dags._defaults import CHECKED, SERVING, dag_defaults
-from dags._service_skip import leave_to_service
+from dags._assets import any_of, asset
+from dags._choice import leave_to_service
+from dags._defaults import dag_defaults
+from dags._events import report_change
 from dags._step import step
+from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
 
-@dag(dag_id="publish", schedule=[CHECKED], doc_md=__doc__, tags=["tidemark", "serving"], **dag_defaults())
-def publish() -> None:
-    """Publish, then report that serving is new."""
+def publish(home: AirflowHome) -> Any:
+    """Return the DAG of a home."""
 
-    @step(multiple_outputs=False, outlets=[SERVING])
+    @step(multiple_outputs=False, outlets=[asset(home, "serving")], post_execute=report_change)
     def release(params: Any = None) -> dict[str, Any]:
         from jobs import publish
         from jobs.running.scheduled import run_all
 
         leave_to_service(params)
+        figures = run_all(publish.run, params)
+        return figures | {"position": figures["version"]}
 
-        return run_all(publish.run, params)
+    @dag(
+        schedule=any_of(home, "checked", "results"),
+        doc_md=__doc__,
+        **dag_defaults(home, "publish", "serving"),
+    )
+    def build() -> None:
+        """Publish, and report a new version."""
+        release()
 
-    release()
+    return build()
 
 
-publish()
+for home in airflow_homes():
+    publish(home)

@@ -2,7 +2,7 @@
 
 - **Job** `jobs/check_quality.py`, one task per stream
 - **Reads** `ledger`, `raw`, `quarantine` and `rollup`
-- **Writes** `quality` (history) and the pages under `reports`; a run in which a stream passed starts `publish`
+- **Writes** `quality` (history) and the pages under `reports`; a stream that passed starts `publish`
 - **If it is late** nothing new is published; a failed task's error names the rules and the report
 """
 
@@ -10,37 +10,46 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task
+from airflow.sdk import dag
 
-from dags._defaults import CHECKED, ROLLUP, dag_defaults
-from dags._step import fail_run_of, step
+from dags._assets import EVENTS, any_of, asset
+from dags._choice import choice, task_of
+from dags._defaults import SEVERAL, dag_defaults
+from dags._events import report
+from dags._step import step
+from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
 
-@dag(dag_id="quality", schedule=[ROLLUP], doc_md=__doc__, tags=["tidemark", "gate"], **dag_defaults())
-def quality() -> None:
-    """Check each stream, then report which passed."""
+def quality(home: AirflowHome) -> Any:
+    """Return the DAG of a home."""
 
-    @step()
-    def choose(params: Any = None) -> list[str]:
-        from jobs.running.scheduled import chosen_streams
+    @choice
+    def choose(events: str, params: Any = None) -> list[str]:
+        from jobs.running.chosen import chosen_streams
 
-        return chosen_streams(params)
+        return chosen_streams(params, events)
 
-    @step(multiple_outputs=False, map_index_template="{{ stream }}")
+    @step(multiple_outputs=False, post_execute=report)
     def check(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import check_quality
         from jobs.running.scheduled import run_one
 
         return run_one(check_quality.run, stream, params)
 
-    # A failed rule is about its stream: the publish withholds it, and says so even if there is no other stream.
-    @task(outlets=[CHECKED], trigger_rule="all_done")
-    def passed(figures: Any) -> int:
-        return len(figures)
+    @dag(
+        schedule=any_of(home, "rollup"),
+        doc_md=__doc__,
+        **dag_defaults(home, "quality", "gate") | SEVERAL,
+    )
+    def build() -> None:
+        """Check each stream that has changed, and report which passed."""
+        checks = [
+            task_of(check, {"stream": name}, outlets=[asset(home, "checked", name)]) for name in home.streams
+        ]
+        choose(EVENTS) >> checks
 
-    checked = check.expand(stream=choose())
-    passed(checked)
-    fail_run_of(checked)
+    return build()
 
 
-quality()
+for home in airflow_homes():
+    quality(home)

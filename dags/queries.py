@@ -3,7 +3,7 @@
 - **Job** `jobs/run_queries.py`, one task per query; a query that shares scans with others takes these along
 - **Reads** `raw` and `ledger` of the query's streams, and its own `states`
 - **Writes** `pairs`, `multiway`, `selection`, or `answers` and `alarms`; `missed_rows`, `states`, `operators`,
-  `queries`; published next
+  `queries`; its results start `publish`
 - **If a query is stopped**, because one of its operators raised an error, only its task fails, with operator, batch
   and error
 - **If it is late** results are as old as the last run; the next one processes everything that has been ingested
@@ -16,33 +16,43 @@ from typing import Any
 
 from airflow.sdk import dag
 
-from dags._defaults import RAW, dag_defaults, of_queries
-from dags._service_skip import unserved
+from dags._assets import EVENTS, any_of, asset
+from dags._choice import choice, task_of, unserved
+from dags._defaults import SEVERAL, dag_defaults
+from dags._events import report
+from dags._params import QUERIES
 from dags._step import step
+from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
 
-@dag(
-    dag_id="queries",
-    schedule=[RAW],
-    doc_md=__doc__,
-    tags=["tidemark", "queries"],
-    **dag_defaults(of_queries()),
-)
-def queries() -> None:
-    """Run each registered query on new batches."""
+def queries(home: AirflowHome) -> Any:
+    """Return the DAG of a home."""
 
-    @step()
-    def choose(params: Any = None) -> list[str]:
-        return unserved(params, "query")
+    @choice
+    def choose(events: str, params: Any = None) -> list[str]:
+        return unserved(params, "query", events)
 
-    @step(multiple_outputs=False, map_index_template="{{ query }}")
+    @step(multiple_outputs=False, post_execute=report)
     def join(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import run_queries
         from jobs.running.scheduled import run_one
 
         return run_one(run_queries.run, query, params)
 
-    join.expand(query=choose())
+    @dag(
+        schedule=any_of(home, "raw"),
+        doc_md=__doc__,
+        **dag_defaults(home, "queries", "queries", QUERIES) | SEVERAL,
+    )
+    def build() -> None:
+        """Run each registered query whose streams have new rows."""
+        joins = [
+            task_of(join, {"query": name}, outlets=[asset(home, "results", name)]) for name in home.queries
+        ]
+        choose(EVENTS) >> joins
+
+    return build()
 
 
-queries()
+for home in airflow_homes():
+    queries(home)

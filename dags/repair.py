@@ -2,7 +2,8 @@
 
 - **Jobs** `jobs/repair_late.py` and `jobs/check_queries.py`, one task each per query
 - **Reads** the log `missed_rows`, and `raw` around the rows in it
-- **Writes** `pairs`, `multiway`, or `answers` and `alarms`; `repairs`; the verdicts to `quality`
+- **Writes** `pairs`, `multiway`, or `answers` and `alarms`; `repairs`; the verdicts to `quality`;
+  results start `publish`
 - **If it is late** pairs and answers stay as complete as they were online; nothing is lost while raw rows are kept
 """
 
@@ -10,48 +11,54 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task_group
+from airflow.sdk import dag
 
-from dags._defaults import REPAIR_SCHEDULE, dag_defaults, of_queries
+from dags._assets import asset
+from dags._choice import choice, task_of
+from dags._defaults import dag_defaults
+from dags._events import report
+from dags._params import QUERIES
 from dags._step import step
+from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
 
-@dag(
-    dag_id="repair",
-    schedule=REPAIR_SCHEDULE,
-    doc_md=__doc__,
-    tags=["tidemark", "queries"],
-    **dag_defaults(of_queries()),
-)
-def repair() -> None:
-    """Repair each registered query, then check it; a failure is reported and stops no other query."""
+def repair(home: AirflowHome) -> Any:
+    """Return the DAG of a home."""
 
-    @step()
+    @choice
     def choose(params: Any = None) -> list[str]:
-        from jobs.running.scheduled import chosen_queries
+        from jobs.running.chosen import begun_queries
 
-        return chosen_queries(params)
+        return begun_queries(params)
 
-    @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}")
+    @step(multiple_outputs=False, post_execute=report)
     def complete(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import repair_late
         from jobs.running.scheduled import run_one
 
         return run_one(repair_late.run, query, params)
 
-    @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}")
+    @step(multiple_outputs=False)
     def judge(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import check_queries
         from jobs.running.scheduled import run_one
 
         return run_one(check_queries.run, query, params)
 
-    # A group, so that a query whose repair fails does not keep others from being checked.
-    @task_group
-    def by_query(query: str) -> None:
-        complete(query=query) >> judge(query=query)
+    @dag(
+        schedule=home.settings.repair,
+        doc_md=__doc__,
+        **dag_defaults(home, "repair", "queries", QUERIES),
+    )
+    def build() -> None:
+        """Repair each registered query, then check it; a failure is reported and stops no other query."""
+        chosen = choose()
+        for name in home.queries:
+            completed = task_of(complete, {"query": name}, outlets=[asset(home, "results", name)])
+            chosen >> completed >> task_of(judge, {"query": name})
 
-    by_query.expand(query=choose())
+    return build()
 
 
-repair()
+for home in airflow_homes():
+    repair(home)

@@ -2,7 +2,7 @@
 
 - **Job** `jobs/build_rollups.py`, one task per stream
 - **Reads** `raw` and `ledger`
-- **Writes** `rollup`, one commit per stream; a finished run starts `quality`
+- **Writes** `rollup`, one commit per stream; each stream's starts its `quality`
 - **Backfill** trigger it with `from` and `to`: the nodes of that range, widened to whole nodes of the last level, are
   built again from raw in one commit; this is refused if raw rows are deleted
 - **If a stream fails** the run is red; the others are checked and published
@@ -14,50 +14,49 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task
+from airflow.sdk import dag
 
-from dags._defaults import RAW, ROLLUP, dag_defaults, range_end
-from dags._service_skip import unserved
-from dags._step import fail_run_of, step
+from dags._assets import EVENTS, any_of, asset
+from dags._choice import choice, task_of, unserved
+from dags._defaults import SEVERAL, dag_defaults
+from dags._events import report
+from dags._params import RANGE
+from dags._step import step
+from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
 
-@dag(
-    dag_id="rollups",
-    schedule=[RAW],
-    doc_md=__doc__,
-    tags=["tidemark", "tables"],
-    **dag_defaults(
-        {
-            "from": range_end("first moment of a range to build again"),
-            "to": range_end("first moment after that range"),
-        }
-    ),
-)
-def rollups() -> None:
-    """Roll up each stream, then report that rollup is new."""
+def rollups(home: AirflowHome) -> Any:
+    """Return the DAG of a home."""
 
-    @step()
-    def choose(params: Any = None) -> list[str]:
-        from jobs.running.scheduled import chosen_streams
+    @choice
+    def choose(events: str, params: Any = None) -> list[str]:
+        from jobs.running.chosen import chosen_streams
 
         # A range can be rebuilt beside a service: it waits for the service's own builds.
-        return chosen_streams(params) if params["from"] or params["to"] else unserved(params, "stream")
+        is_rebuilt = params["from"] or params["to"]
+        return chosen_streams(params) if is_rebuilt else unserved(params, "stream", events)
 
-    @step(multiple_outputs=False, map_index_template="{{ stream }}")
+    @step(multiple_outputs=False, post_execute=report)
     def build(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import build_rollups
         from jobs.running.scheduled import run_one
 
         return run_one(build_rollups.run_or_rebuild(params), stream, params)
 
-    # A stream whose rollups cannot be built fails alone: the others are checked and published.
-    @task(outlets=[ROLLUP], trigger_rule="all_done_min_one_success")
-    def built(figures: Any) -> int:
-        return len(figures)
+    @dag(
+        schedule=any_of(home, "raw"),
+        doc_md=__doc__,
+        **dag_defaults(home, "rollups", "tables", RANGE) | SEVERAL,
+    )
+    def all_of_them() -> None:
+        """Roll up each stream that has new rows, and report it."""
+        builds = [
+            task_of(build, {"stream": name}, outlets=[asset(home, "rollup", name)]) for name in home.streams
+        ]
+        choose(EVENTS) >> builds
 
-    made = build.expand(stream=choose())
-    built(made)
-    fail_run_of(made)
+    return all_of_them()
 
 
-rollups()
+for home in airflow_homes():
+    rollups(home)

@@ -11,33 +11,40 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task
+from airflow.sdk import dag
 
-from dags._defaults import ROLLUP, WATCH_SCHEDULE, dag_defaults
+from dags._assets import asset, served
+from dags._defaults import dag_defaults
+from dags._events import report_served
 from dags._step import step
+from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
 
-@dag(dag_id="watch", schedule=WATCH_SCHEDULE, doc_md=__doc__, tags=["tidemark", "service"], **dag_defaults())
-def watch() -> None:
-    """Look at the heartbeat, then report that rollup is new, so that quality checks it."""
+def watch(home: AirflowHome) -> Any:
+    """Return the DAG of a home."""
+    rollups = [asset(home, "rollup", name) for name in home.streams]
 
-    @step(multiple_outputs=False, retries=0)
+    @step(
+        multiple_outputs=False, retries=0, inlets=rollups, outlets=[served(home)], post_execute=report_served
+    )
     def look(params: Any = None) -> dict[str, Any]:
         from airflow.sdk.exceptions import AirflowSkipException
 
         from jobs import watch_service
-        from jobs.running.scheduled import configured
+        from jobs.running.scheduled import configured, served_positions
 
         outcome = watch_service.run(configured(params))
         if outcome["state"] == "none":
             raise AirflowSkipException("no service runs on this home, or it was stopped")
-        return outcome
+        return outcome | {"positions": served_positions(params)}
 
-    @task(outlets=[ROLLUP])
-    def served(outcome: Any) -> Any:
-        return outcome
+    @dag(schedule=home.settings.watch, doc_md=__doc__, **dag_defaults(home, "watch", "service"))
+    def build() -> None:
+        """Look at the heartbeat, and report the streams that have something new, so that quality checks them."""
+        look()
 
-    served(look())
+    return build()
 
 
-watch()
+for home in airflow_homes():
+    watch(home)

@@ -42,6 +42,8 @@ def environment(settings: Settings) -> dict[str, str]:
         "AIRFLOW__API__SECRET_KEY": secret,
         "TIDEMARK_HOME": str(settings.home),
     }
+    # Its DAGs are those of this home alone.
+    variables["TIDEMARK_CONFIGS"] = ""
     return variables | ({"TIDEMARK_CONFIG": str(settings.config)} if settings.config else {})
 
 

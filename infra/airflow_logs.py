@@ -27,8 +27,7 @@ def bound_logs(logs: Path) -> None:
     oldest = time.time() - OLDEST_S
     for path in sorted(logs.rglob("*"), reverse=True):
         with suppress(OSError):
-            if path.is_dir() and not path.is_symlink():
-                # One that is not empty stays.
-                path.rmdir()
-            elif path.parent != logs and path.lstat().st_mtime < oldest:
-                path.unlink()
+            if path.parent == logs or path.lstat().st_mtime >= oldest:
+                continue
+            # A folder that is not empty stays; one that Airflow has just made is not old.
+            path.rmdir() if path.is_dir() else path.unlink()

@@ -73,7 +73,7 @@ def start(
         progress("no triggerer runs, and Airflow's page shows it red: no task here is ever deferred")
         while True:
             bound_logs(service.logs)
-            time.sleep(60)
+            time.sleep(600)
 
 
 @contextmanager

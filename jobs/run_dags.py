@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import IO
 from unittest.mock import patch
 
+from jobs.running.chosen import ALL_QUERIES
 from jobs.running.outcome import ALL_STREAMS, Outcome, counts_of, reporting
-from jobs.running.scheduled import ALL_QUERIES, configured_as
+from jobs.running.scheduled import configured_as
+from lakehouse.config.airflow_homes import airflow_home
+from lakehouse.config.config_paths import config_file
 from lakehouse.service.ending import interrupting_jobs
 from lakehouse.settings import Settings
 from lakehouse.storage.heartbeats import served_by
@@ -56,9 +59,7 @@ def run(
     from lakehouse.spark.session import announcing
 
     asked = {"streams": ",".join(settings.stream(name).name for name in streams or ()) or ALL_STREAMS}
-    for name in queries or ():
-        settings.query(name)
-    asked["queries"] = ",".join(queries or ()) or ALL_QUERIES
+    asked["queries"] = ",".join(settings.query(name).name for name in queries or ()) or ALL_QUERIES
     log = settings.layout.airflow / "logs" / "run.log"
     outcomes: list[Outcome] = []
     if who := served_by(settings.layout):
@@ -77,7 +78,7 @@ def run(
     ):
         for name in (dag for dag in ORDER if dag not in OF_QUERIES or _has_queries(settings, dag)):
             before = len(outcomes)
-            succeeded = _run_dag(name, asked)
+            succeeded = _run_dag(settings, name, asked)
             if not _goes_on(name, outcomes[before:]):
                 break
             if not succeeded and all(outcome["ok"] for outcome in outcomes[before:]):
@@ -101,14 +102,16 @@ def _described_once() -> Iterator[None]:
 
 
 def _goes_on(name: str, outcomes: Sequence[Outcome]) -> bool:
-    oks = [outcome["ok"] for outcome in outcomes]
-    return name not in {"ingest", "rollups"} or not oks or any(oks)
+    return name not in {"ingest", "rollups"} or not outcomes or any(outcome["ok"] for outcome in outcomes)
 
 
-def _run_dag(name: str, asked: Mapping[str, str]) -> bool:
-    dag = getattr(import_module(f"dags.{name}"), name)()
+def _run_dag(settings: Settings, name: str, asked: Mapping[str, str]) -> bool:
+    dag = getattr(import_module(f"dags.{name}"), name)(
+        airflow_home(config_file(settings.config), settings.home)
+    )
+    # A retry would wait a minute; the user of this command is waiting too, sees what fails, and can run it again.
+    dag.on_failure_callback = None
     for task in dag.tasks:
-        # A retry would wait a minute; the user of this command is waiting too, and can run it again.
         task.retries = 0
     known = {key: value for key, value in asked.items() if key in dag.params}
     return bool(dag.test(run_conf=known).state == "success")

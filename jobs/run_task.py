@@ -1,6 +1,6 @@
 """Call the function of one DAG task in this process, as the task's own pod does.
 
-python -m jobs.run_task ingest take --arguments '{"stream": "telemetry", "params": {"config": null}}' --result FILE
+python -m jobs.run_task ingest take.alpha --arguments '{"stream": "alpha", "params": {"config": null}}' --result FILE
 
 If it is run again, or killed and run again, the tables are the same, because a task is a call of a job.
 """
@@ -18,19 +18,23 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from jobs.run_dags import ORDER, WATCHING
+from lakehouse.config.airflow_homes import airflow_home
+from lakehouse.config.config_paths import config_file, given_home
+from lakehouse.config.problems import Permanent
 from lakehouse.service.ending import listen
 from lakehouse.storage.control.outcomes import error_text
 
 
 def function_of(dag: str, task: str) -> Callable[..., Any]:
-    """Return the function of a task.
+    """Return the function of a task of a DAG, which its file or its id names.
 
     Raises:
         LookupError: if there is no such DAG or task, with those that exist.
     """
+    dag = dag.rpartition("_")[2]
     if dag not in (*ORDER, *WATCHING):
         raise LookupError(f"no DAG {dag!r}; there are {', '.join((*ORDER, *WATCHING))}")
-    loaded = getattr(import_module(f"dags.{dag}"), dag)()
+    loaded = getattr(import_module(f"dags.{dag}"), dag)(airflow_home(config_file(), given_home()))
     if not loaded.has_task(task):
         raise LookupError(f"no task {task!r} in the DAG {dag}; there are {', '.join(loaded.task_ids)}")
     function: Callable[..., Any] = loaded.get_task(task).python_callable
@@ -54,12 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AirflowSkipException as reason:
         print(f"skipped: {reason}", flush=True)
         return int(asked.skipped)
-    except AirflowFailException as error:
-        print(f"{asked.dag} {asked.task}: {error}", file=sys.stderr)
-        return int(asked.permanent)
     except Exception as error:
-        print(f"{asked.dag} {asked.task}: {error_text(error)}", file=sys.stderr)
-        return 1
+        is_ours = isinstance(error, AirflowFailException)
+        print(f"{asked.dag} {asked.task}: {error if is_ours else error_text(error)}", file=sys.stderr)
+        return int(asked.permanent) if is_ours or isinstance(error, Permanent) else 1
     if asked.result:
         asked.result.write_text(answer, encoding="utf-8")
     return 0

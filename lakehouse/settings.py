@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from lakehouse.config.airflow_homes import AirflowSettings
 from lakehouse.config.avro_schema import schema_problems
 from lakehouse.config.checks import problems_of, stream_problems, stream_refusals
 from lakehouse.config.config_paths import config_file, given_home, located, read_toml, store_url
@@ -50,7 +51,7 @@ Q = TypeVar("Q", bound=Query)
 _PATHS = ("path", "schema_file", "ca", "cert", "key")
 _SECTIONS = (
     *("home", "control", "streams", "engine", "spark", "tables", "serving", "quality", "queries"),
-    *("lineage", "alerts", "sites"),
+    *("lineage", "alerts", "airflow", "sites"),
 )
 
 
@@ -85,6 +86,7 @@ class Settings(BaseSettings):
     queries: QuerySettings = QuerySettings()
     lineage: LineageSettings = LineageSettings()
     alerts: AlertSettings = AlertSettings()
+    airflow: AirflowSettings = AirflowSettings()
     sites: dict[str, dict[str, float]] = Field(default_factory=dict)
     streams: dict[str, Stream] = Field(default_factory=dict)
     registered: Registered = Field(default_factory=dict)

@@ -105,7 +105,8 @@ def test_every_problem_of_the_whole_file_is_told_at_once(tmp_path: Path) -> None
         "serving.keep_versions": ("'many'", "a whole number"),
         "sparks": (
             "an unknown section",
-            "one of home, control, streams, engine, spark, tables, serving, quality, queries, lineage, alerts, sites",
+            "one of home, control, streams, engine, spark, tables, serving, quality, queries, "
+            "lineage, alerts, airflow, sites",
         ),
         "streams.a.event_time": ("nothing", "a value"),
         "streams.a.source": ("nothing", "a value"),

@@ -80,8 +80,12 @@ def test_a_task_finds_the_pod_that_it_had_started_before_its_worker_died(
     pytest.importorskip("airflow.providers.cncf.kubernetes", reason="the extra kubernetes is not installed")
     from kubernetes.client import CoreV1Api
 
+    from lakehouse.config.airflow_homes import airflow_home
+    from tests.dags.pods import PARAMS, one_of_each, template
+
+    config = one_of_each(tmp_path)
+    monkeypatch.setenv("TIDEMARK_CONFIG", str(config))
     from dags.ingest import ingest
-    from tests.dags.pods import PARAMS, template
 
     core = CoreV1Api(api.client())
     core.create_namespaced_service_account(NAMESPACE, {"metadata": {"name": "lake-driver"}})
@@ -94,9 +98,10 @@ def test_a_task_finds_the_pod_that_it_had_started_before_its_worker_died(
 
     def started(map_index: int, try_number: int) -> str:
         """Return the pod of a task, as a worker asks for it that knows nothing of those before it."""
-        mapped: Any = ingest().get_task("take")
-        task = mapped.unmap({"op_kwargs": {"stream": "one"}})
-        run = SimpleNamespace(dag_id="ingest", task_id="take", map_index=map_index, try_number=try_number)
+        task: Any = ingest(airflow_home(config)).get_task("take.one")
+        run = SimpleNamespace(
+            dag_id="tidemark_ingest", task_id="take.one", map_index=map_index, try_number=try_number
+        )
         context: Any = {"ti": run, "run_id": "one", "dag": task.dag, "params": PARAMS}
         task.arguments = task.words(context)
         found = task.get_or_create_pod(task.build_pod_request_obj(context), context)

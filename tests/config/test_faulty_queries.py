@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.running.scheduled import chosen_queries, configured_as, unserved
+from jobs.running.chosen import chosen_queries, unserved
+from jobs.running.scheduled import configured_as
 from lakehouse.config.problems import ConfigError, Permanent
 from lakehouse.home_checks import examine_home
 from lakehouse.queries.registered import as_published, parse_query

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
 from lakehouse.settings import Settings
 
@@ -13,9 +14,10 @@ def dag_run(name: str, settings: Settings, retries: int = 0, **asked: str) -> di
     ``asked``: parameters of the DAG. A task is tried once, and after an error up to ``retries`` times more.
     """
     from infra.airflow_home import airflow_environment
+    from lakehouse.config.airflow_homes import airflow_home
 
     with airflow_environment(settings):
-        dag = getattr(import_module(f"dags.{name}"), name)()
+        dag = getattr(import_module(f"dags.{name}"), name)(airflow_home(Path(str(settings.config))))
         for task in dag.tasks:
             task.retries = retries
         ended = dag.test(run_conf=asked)

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from contextlib import redirect_stdout
 from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +29,23 @@ def template(folder: Path) -> Path:
     return file
 
 
+def one_of_each(folder: Path) -> Path:
+    """Write a configuration with a stream and a query, each named ``one``; return its file."""
+    (folder / "queries").mkdir()
+    (folder / "queries" / "one.sql").touch()
+    (folder / "tidemark.toml").write_text('[streams.one]\nsource.path = "landing/*"\n')
+    return folder / "tidemark.toml"
+
+
 def pods() -> dict[str, dict[str, Any]]:
-    """Return the pod of each task that reads or writes the home, by DAG and task, for a stream or query ``one``."""
+    """Return the pod of each task that reads or writes the home, by DAG and task."""
     from dags._pods import PodTask
     from jobs.run_dags import ORDER, WATCHING
+    from lakehouse.config.airflow_homes import airflow_homes
 
     found = {}
     for name in (*ORDER, *WATCHING):
-        for task in getattr(import_module(f"dags.{name}"), name)().tasks:
+        for task in getattr(import_module(f"dags.{name}"), name)(*airflow_homes()).tasks:
             if task.task_type == PodTask.__name__:
                 found[f"{name}.{task.task_id}"] = _pod(task)
     return found
@@ -46,10 +54,6 @@ def pods() -> dict[str, dict[str, Any]]:
 def _pod(task: Any) -> dict[str, Any]:
     from kubernetes.client import ApiClient
 
-    asked = {name: "one" for name in signature(task.python_callable).parameters if name != "params"}
-    if task.is_mapped:
-        task = task.unmap({"op_kwargs": asked})
-    task.op_kwargs = asked
     task.arguments, task.random_name_suffix = task.words({"params": PARAMS}), False
     pod: dict[str, Any] = ApiClient().sanitize_for_serialization(
         task.build_pod_request_obj(None, dry_run=True)
@@ -62,6 +66,7 @@ def main() -> int:
     # What Airflow says goes elsewhere.
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr):
         os.environ |= {"AIRFLOW_HOME": folder, "TIDEMARK_POD_TEMPLATE": str(template(Path(folder)))}
+        os.environ["TIDEMARK_CONFIG"] = str(one_of_each(Path(folder)))
         found = list(pods().values())
     print(yaml.safe_dump_all(found))
     return 0

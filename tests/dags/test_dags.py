@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from copy import deepcopy
+from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,7 @@ from lakehouse.storage.control.database import ControlUnreachable
 from lakehouse.storage.control.lease import LeaseHeld
 from lakehouse.storage.query_meaning import QueryChanged
 from lakehouse.storage.stores.store_client import StoreUnavailable
+from lakehouse.storage.tables.tables_place import stores_used
 from quality.gate import GateFailed
 
 pytestmark = pytest.mark.airflow
@@ -30,8 +32,33 @@ FOLDER = Path(__file__).parents[2] / "dags"
 NAMES = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
 
 
+STREAM = '[streams.{0}]\nsource.path = "landing/{0}/*.csv"\n'
+CONFIG = STREAM.format("alpha") + STREAM.format("beta")
+QUERIES = ("of_alpha", "of_both")
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a configuration of two streams and two queries, which are known by their names while DAGs are parsed."""
+    path = tmp_path / "tidemark.toml"
+    path.write_text(CONFIG, encoding="utf-8")
+    (tmp_path / "queries").mkdir()
+    for name in QUERIES:
+        (tmp_path / "queries" / f"{name}.sql").touch()
+    monkeypatch.setenv("TIDEMARK_CONFIG", str(path))
+    monkeypatch.delenv("TIDEMARK_HOME", raising=False)
+    return path
+
+
+def _dags(name: str) -> list[Any]:
+    from lakehouse.config.airflow_homes import airflow_homes
+
+    return [getattr(import_module(f"dags.{name}"), name)(home) for home in airflow_homes()]
+
+
 def _dag(name: str) -> Any:
-    return getattr(import_module(f"dags.{name}"), name)()
+    (found,) = _dags(name)
+    return found
 
 
 def _resolve(name: str, param: str, value: str) -> None:
@@ -40,7 +67,7 @@ def _resolve(name: str, param: str, value: str) -> None:
 
 
 def _wakes(name: str) -> set[str]:
-    return {asset.name for asset in _dag(name).timetable.asset_condition.objects}
+    return {asset.name.removeprefix("tidemark/") for asset in _dag(name).timetable.asset_condition.objects}
 
 
 def test_there_is_one_file_for_each_dag() -> None:
@@ -48,19 +75,76 @@ def test_there_is_one_file_for_each_dag() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_dag_is_named_like_its_file_and_explains_itself(name: str) -> None:
+def test_a_dag_is_named_by_prefix_and_file_and_explains_itself(name: str, config: Path) -> None:
+    config.write_text('[airflow]\nprefix = "north"\nowner = "ops"\n' + CONFIG)
     dag = _dag(name)
 
-    assert dag.dag_id == name
+    assert (dag.dag_id, dag.dag_display_name) == (f"north_{name}", f"north: {name}")
     assert "- **If it is late**" in dag.doc_md
-    assert "tidemark" in dag.tags
+    assert "north" in dag.tags
+    assert {task.owner for task in dag.tasks} == {"ops"}
+
+
+def test_two_homes_live_in_one_airflow(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "south" / "tidemark.toml"
+    other.parent.mkdir()
+    other.write_text('[airflow]\nprefix = "south"\n' + CONFIG)
+    monkeypatch.setenv("TIDEMARK_CONFIGS", f"{config}:{other}")
+
+    ours, theirs = _dags("ingest")
+
+    assert (ours.dag_id, theirs.dag_id) == ("tidemark_ingest", "south_ingest")
+    assert [dag.params["config"] for dag in (ours, theirs)] == [str(config), str(other)]
+    events = [{(o.name, o.uri) for task in dag.tasks for o in task.outlets} for dag in (ours, theirs)]
+    assert not events[0] & events[1]
+    assert ("south/raw/alpha", f"file://{tmp_path}/south/var/raw/alpha") in events[1]
+
+
+def test_two_homes_of_one_prefix_are_refused(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_CONFIGS", f"{config}:{config}")
+
+    with pytest.raises(ConfigError, match=r"airflow\.prefix: found 'tidemark'; expected one of its own"):
+        _dags("ingest")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ('prefix = "a b"', r"airflow\.prefix: found 'a b'; expected a letter, then"),
+        ('task_timeout = "soon"', r"airflow\.task_timeout: found 'soon'"),
+        ("timeout = 5", r"airflow\.timeout: "),
+    ],
+)
+def test_a_wrong_section_is_refused_with_its_key(config: Path, wrong: str, message: str) -> None:
+    config.write_text(f"[airflow]\n{wrong}\n" + CONFIG)
+
+    with pytest.raises(ConfigError, match=message):
+        _dags("ingest")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_dag_runs_one_at_a_time_and_never_catches_up(name: str) -> None:
+def test_no_task_and_no_run_goes_on_for_ever_and_what_may_pass_is_tried_again_later_and_later(
+    name: str, config: Path
+) -> None:
+    config.write_text('[airflow]\ntask_timeout = "1h"\nrun_timeout = "3h"\nretries = 5\n' + CONFIG)
     dag = _dag(name)
 
-    assert (dag.max_active_runs, dag.catchup) == (1, False)
+    assert dag.dagrun_timeout == timedelta(hours=3)
+    assert dag.on_failure_callback
+    for task in dag.tasks:
+        assert task.execution_timeout == timedelta(hours=1)
+        assert task.retry_exponential_backoff == 2
+        assert task.retries == (0 if name == "watch" else 5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stream_or_query_has_one_task_at_a_time_and_no_dag_catches_up(name: str) -> None:
+    dag = _dag(name)
+
+    assert not dag.catchup
+    assert dag.max_active_runs == 1 or all(
+        task.max_active_tis_per_dag == 1 for task in dag.tasks if task.task_id != "choose"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -89,23 +173,39 @@ def test_a_stream_parameter_that_is_no_list_of_names_is_refused(value: str) -> N
         _resolve("ingest", "streams", value)
 
 
-def test_assets_chain_the_dags_from_ingest_to_publish() -> None:
-    assert _wakes("rollups") == {"raw"}
-    assert _wakes("quality") == {"rollup"}
-    assert _wakes("publish") == {"checked"}
+def test_what_is_new_of_a_stream_wakes_the_dags_that_read_it() -> None:
+    assert _wakes("rollups") == _wakes("queries") == {"raw/alpha", "raw/beta"}
+    assert _wakes("quality") == {"rollup/alpha", "rollup/beta"}
+    results = {"results/of_alpha", "results/of_both"}
+    assert _wakes("publish") == {"checked/alpha", "checked/beta"} | results
 
 
-def test_only_the_last_task_of_a_dag_tells_its_asset() -> None:
-    for name, asset in (
-        ("ingest", "raw"),
-        ("rollups", "rollup"),
-        ("quality", "checked"),
-        ("publish", "serving"),
-        ("watch", "rollup"),
-    ):
-        telling = {task.task_id: [o.name for o in task.outlets] for task in _dag(name).tasks if task.outlets}
-        assert list(telling.values()) == [[asset]]
-        assert not _dag(name).get_task(next(iter(telling))).downstream_task_ids
+@pytest.mark.parametrize(
+    ("name", "task", "table"),
+    [
+        ("ingest", "take.alpha", "raw/alpha"),
+        ("rollups", "build.beta", "rollup/beta"),
+        ("quality", "check.alpha", "checked/alpha"),
+        ("queries", "join.of_both", "results/of_both"),
+        ("repair", "complete.of_both", "results/of_both"),
+        ("publish", "release", "serving/all"),
+    ],
+)
+def test_a_task_reports_the_table_that_it_writes(name: str, task: str, table: str) -> None:
+    (outlet,) = _dag(name).get_task(task).outlets
+
+    assert (outlet.name, outlet.group) == (f"tidemark/{table}", "tidemark")
+    assert outlet.extra == dict(zip(("table", "of"), table.split("/"), strict=True))
+    assert outlet.uri.startswith("file:///")
+
+
+def test_tables_on_a_store_are_named_by_their_place_there(config: Path) -> None:
+    config.write_text('[tables]\npath = "s3://lake/prefix"\n' + CONFIG)
+    (outlet,) = _dag("ingest").get_task("take.alpha").outlets
+
+    assert outlet.uri == "s3://lake/prefix/raw/alpha"
+    # Parsing the DAGs of a home lets no other home of this process ask a store.
+    assert stores_used() == set()
 
 
 def test_what_a_retry_does_not_change_is_not_tried_again() -> None:
@@ -144,7 +244,8 @@ def test_dag_files_import_in_less_than_a_second_and_leave_spark_out() -> None:
         "    started = time.process_time()\n"
         "    importlib.import_module('dags.' + name)\n"
         "    assert time.process_time() - started < 1, (name, time.process_time() - started)\n"
-        "heavy = {'pyspark', 'delta', 'great_expectations', 'duckdb', 'pandas', 'lakehouse'} & set(sys.modules)\n"
+        "heavy = {'pyspark', 'delta', 'great_expectations', 'duckdb', 'pandas', 'numpy', 'sqlglot'}\n"
+        "heavy &= set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
 

@@ -22,7 +22,7 @@ from jobs import run_dags, run_task
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.lease import lease
 from tests.dags.one_dag import dag_run
-from tests.dags.pods import PARAMS, ROOT, pods, template
+from tests.dags.pods import PARAMS, ROOT, one_of_each, pods, template
 from tests.support.heartbeats import served
 from tests.support.readings import declared
 from tests.support.table_rows import table_rows
@@ -30,13 +30,13 @@ from tests.support.table_rows import table_rows
 pytest.importorskip("airflow.providers.cncf.kubernetes", reason="the extra kubernetes is not installed")
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(600)]
 OF_HOME = {
-    "ingest": {"choose", "take"},
-    "rollups": {"choose", "build"},
-    "queries": {"choose", "join"},
-    "repair": {"choose", "by_query.complete", "by_query.judge"},
-    "quality": {"choose", "check"},
+    "ingest": {"choose", "take.one"},
+    "rollups": {"choose", "build.one"},
+    "queries": {"choose", "join.one"},
+    "repair": {"choose", "complete.one", "judge.one"},
+    "quality": {"choose", "check.one"},
     "publish": {"release"},
-    "maintain": {"choose", "choose_queries", "by_stream.compact_and_vacuum", "by_stream.merge", "tend_query"},
+    "maintain": {"choose", "choose_queries", "compact_and_vacuum.one", "merge.one", "tend_query.one"},
     "watch": {"look"},
 }
 ASKED = {name: PARAMS[name] for name in ("streams", "config")}
@@ -46,6 +46,7 @@ ASKED = {name: PARAMS[name] for name in ("streams", "config")}
 def asked_for(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEMARK_POD_TEMPLATE", str(template(tmp_path_factory.mktemp("pods"))))
+        patch.setenv("TIDEMARK_CONFIG", str(one_of_each(tmp_path_factory.mktemp("config"))))
         yield pods()
 
 
@@ -134,7 +135,7 @@ def test_every_pod_s_command_finds_the_function_of_its_task(asked_for: dict[str,
     for name, pod in asked_for.items():
         dag, task, _, arguments, *_ = pod["spec"]["containers"][0]["args"]
         function = run_task.function_of(dag, task)
-        assert function.__name__ == name.rpartition(".")[2]
+        assert function.__name__ == name.split(".")[1]
         assert set(json.loads(arguments)) <= set(signature(function).parameters)
 
 
@@ -146,16 +147,16 @@ def test_pods_of_a_dag_make_the_tables_that_it_makes_in_its_own_process(
     states = dag_run("ingest", there)
     monkeypatch.delenv("TIDEMARK_POD_TEMPLATE")
 
-    succeeded = dict.fromkeys(("choose", "take", "landed", ""), "success")
-    assert states == dag_run("ingest", here) == succeeded | {"report_failures": "skipped"}
+    succeeded = dict.fromkeys(("choose", "take.readings", ""), "success")
+    assert states == dag_run("ingest", here) == succeeded
     assert _tables(here) == _tables(there)
     assert len(_tables(there)["quarantine"]) > 1
     assert [pod["spec"]["containers"][0]["args"][:2] for pod in started] == [
-        ["ingest", "choose"],
-        ["ingest", "take"],
+        ["tidemark_ingest", "choose"],
+        ["tidemark_ingest", "take.readings"],
     ]
     labels = started[1]["metadata"]["labels"]
-    assert (labels["dag_id"], labels["task_id"], labels["map_index"]) == ("ingest", "take", "0")
+    assert (labels["dag_id"], labels["task_id"]) == ("tidemark_ingest", "take.readings")
     assert labels["app.kubernetes.io/name"] == "tidemark"
 
 
@@ -163,7 +164,7 @@ def test_a_pod_that_was_killed_is_run_again_and_the_tables_are_as_if_it_had_not_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, killed = _home(tmp_path / "whole"), _home(tmp_path / "killed")
-    words = ["ingest", "take", "--arguments", json.dumps({"stream": "readings", "params": ASKED})]
+    words = ["ingest", "take.readings", "--arguments", json.dumps({"stream": "readings", "params": ASKED})]
     result = tmp_path / "return.json"
     told = os.environ | {"TIDEMARK_CONFIG": str(killed.config), "TIDEMARK_CRASH_AT": "ingest.raw-appended"}
     command = [sys.executable, "-m", "jobs.run_task", *words, "--result", str(result)]
@@ -190,12 +191,12 @@ def test_what_a_service_does_is_skipped_and_what_fails_says_why(
         served(settings.layout, pid=4711, streams={"readings": {}})
         assert run_task.main(["ingest", "choose", *words]) == 99
     assert "4711" in capsys.readouterr().out
+    assert run_task.main(["ingest", "chose", *words]) == 1
+    assert "there are take.readings, choose" in capsys.readouterr().err
     shutil.rmtree(tmp_path / "landing")
     (tmp_path / "tidemark.toml").unlink()
     assert run_task.main(["ingest", "choose", *words, "--permanent", "98"]) == 98
     assert "ingest choose: " in capsys.readouterr().err
-    assert run_task.main(["ingest", "chose", *words]) == 1
-    assert "there are choose, take, landed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("code", "ends"), [(98, "AirflowFailException"), (1, "AirflowException")])

@@ -32,6 +32,8 @@ def test_old_logs_of_tasks_go_with_their_folders_and_others_stay(tmp_path: Path)
         os.utime(tmp_path / name, (old, old))
 
     bound_logs(tmp_path)
+    os.utime(tmp_path / "dag_id=a" / "run_id=1", (old, old))
+    bound_logs(tmp_path)
 
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert left == ["dag_id=a/run_id=2/attempt=1.log", "run.log"]

@@ -4,6 +4,8 @@ import json
 import os
 import socket
 import time
+from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +19,18 @@ from infra.airflow_home import DAGS
 from infra.airflow_standalone import Service, serving
 from lakehouse.serving.status import status
 from lakehouse.settings import Settings, load_settings
+from lakehouse.storage.control.lease import lease
+from tests.web.test_alarms import receiving
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SPARK = """
 [spark]
 master = "sc://127.0.0.1:{0}"
+"""
+AIRFLOW = """
+[airflow]
+ingest = "* * * * *"
 """
 STREAMS = ("alpha", "beta", "gamma")
 STREAM = """
@@ -113,7 +121,10 @@ def _failed(service: Service) -> list[str]:
         f"{task['dag_id']}.{task['task_id']}[{task['map_index']}] {task['state']}, try {task['try_number']}"
         for task in tasks
         if task["state"] in ("failed", "upstream_failed")
-        or (task["dag_id"] == "quality" and (task["try_number"] > 1 or task["state"] == "up_for_retry"))
+        or (
+            task["dag_id"] == "tidemark_quality"
+            and (task["try_number"] > 1 or task["state"] == "up_for_retry")
+        )
     ]
 
 
@@ -134,7 +145,7 @@ def observed(tmp_path: Path, request: pytest.FixtureRequest) -> Observed:
     Its tasks share a server of Spark Connect. It begins with every DAG that has a schedule.
     """
     shared, streams = _free_port(), "".join(STREAM.format(name) for name in STREAMS)
-    (tmp_path / "tidemark.toml").write_text(streams + SPARK.format(shared))
+    (tmp_path / "tidemark.toml").write_text(streams + SPARK.format(shared) + AIRFLOW)
     for name in STREAMS:
         (tmp_path / "landing" / name).mkdir(parents=True)
         (tmp_path / "landing" / name / "a.csv").write_text("ts,temp\n1600000000,20.5\n1600000001,21\n")
@@ -142,8 +153,6 @@ def observed(tmp_path: Path, request: pytest.FixtureRequest) -> Observed:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEMARK_ENGINE__RUNNER", "spark")
         settings = load_settings(tmp_path / "tidemark.toml")
-        patch.setenv("TIDEMARK_INGEST_SCHEDULE", "0 0 1 1 *")
-        patch.setenv("TIDEMARK_MAINTAIN_SCHEDULE", "0 0 1 1 *")
         with serving(settings, port) as service:
             health, dags, addresses = service.health(), _all_dags(service), _listeners(port)
             of_spark = _listeners(shared)
@@ -158,9 +167,8 @@ def observed(tmp_path: Path, request: pytest.FixtureRequest) -> Observed:
 @pytest.mark.parametrize("observed", [False], indirect=True)
 def test_airflow_serves_the_dags_on_loopback_and_leaves_nothing_behind(observed: Observed) -> None:
     assert (observed.health["scheduler"], observed.health["dag_processor"]) == ("healthy", "healthy")
-    assert observed.dags == [
-        "ingest", "maintain", "publish", "quality", "queries", "repair", "rollups", "watch"
-    ]  # fmt: skip
+    jobs = ("ingest", "maintain", "publish", "quality", "queries", "repair", "rollups", "watch")
+    assert observed.dags == [f"tidemark_{job}" for job in jobs]
     assert observed.addresses == {"127.0.0.1"}
     assert observed.of_spark == {"127.0.0.1"}
     assert len(observed.sessions) == 4
@@ -175,3 +183,63 @@ def test_airflow_serves_the_dags_on_loopback_and_leaves_nothing_behind(observed:
 def test_tasks_that_run_side_by_side_on_a_fresh_home_publish_its_streams(observed: Observed) -> None:
     assert observed.failed == []
     assert observed.published == dict.fromkeys(STREAMS, 2)
+
+
+QUIET_S, PUBLISHED_WITHIN_S = 150, 150
+TASKS = "api/v2/dags/~/dagRuns/~/taskInstances?limit=1000"
+
+
+def _wait_for(what: Callable[[], Any], within_s: float) -> float:
+    """Return after how many seconds something was so."""
+    began = time.monotonic()
+    while not what():
+        assert time.monotonic() - began < within_s, what
+        time.sleep(1)
+    return time.monotonic() - began
+
+
+@pytest.mark.long
+def test_a_good_stream_is_published_beside_one_that_fails_and_one_that_waits_and_nothing_new_starts_nothing(
+    tmp_path: Path,
+) -> None:
+    for name in STREAMS:
+        (tmp_path / "landing" / name).mkdir(parents=True)
+    with receiving() as receiver:
+        own = AIRFLOW + f'retries = 0\n[alerts]\nurl = "{receiver.url}"\n'
+        (tmp_path / "tidemark.toml").write_text("".join(STREAM.format(name) for name in STREAMS) + own)
+        settings = load_settings(tmp_path / "tidemark.toml")
+        # A file where the folder of its table should be.
+        settings.layout.raw("beta").parent.mkdir(parents=True)
+        settings.layout.raw("beta").touch()
+        with serving(settings, _free_port()) as service, lease(settings.layout.raw("gamma")):
+            _all_dags(service)
+            for name in STREAMS:
+                (tmp_path / "landing" / name / "a.csv").write_text(
+                    "ts,temp\n1600000000,20.5\n1600000001,21\n"
+                )
+            took = _wait_for((settings.layout.serving / "current").exists, 240)
+            _wait_for(lambda: receiver.found, 120)
+            before = _called(service, TASKS)["task_instances"]
+            time.sleep(QUIET_S)
+            after = _called(service, TASKS)["task_instances"]
+            runs = _called(service, "api/v2/dags/~/dagRuns?limit=1000")["dag_runs"]
+            events = _called(service, "api/v2/assets/events?limit=1000")["asset_events"]
+
+    assert took < PUBLISHED_WITHIN_S
+    states = defaultdict[str, set[str | None]](set)
+    for task in after:
+        states[f"{task['dag_id'].removeprefix('tidemark_')}.{task['task_id']}"].add(task["state"])
+    began = {"running", "queued", "scheduled", None}
+    assert states["ingest.take.alpha"] - began == {"success", "skipped"}
+    assert states["ingest.take.beta"] - began == {"failed"}
+    assert states["ingest.take.gamma"] - began == {"skipped"}
+    assert states["publish.release"] == {"success"}
+    failed = [run["dag_run_id"] for run in runs if run["state"] == "failed"]
+    assert {run["dag_id"] for run in runs if run["state"] == "failed"} == {"tidemark_ingest"}
+    assert len(receiver.identities) == len({*receiver.identities}) <= len(failed)
+    assert json.loads(receiver.found[0][1])["failed"][0]["of"] == "beta"
+    names = [event["name"] for event in events]
+    tables = ("raw/alpha", "rollup/alpha", "checked/alpha", "serving/all")
+    assert sorted(names) == sorted(f"tidemark/{table}" for table in tables)
+    new = {task["id"] for task in after} - {task["id"] for task in before}
+    assert {task["dag_id"] for task in after if task["id"] in new} - {"tidemark_watch"} == {"tidemark_ingest"}

@@ -14,8 +14,6 @@ set aside and everything waits.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import json
 import logging
 import time
@@ -23,7 +21,6 @@ from collections.abc import Callable
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
-from urllib.request import Request
 
 from lakehouse.serving.versions.versions import NotPublished, VersionGone
 from lakehouse.storage.control.lease import LeaseHeld, lease
@@ -31,7 +28,7 @@ from lakehouse.storage.control.move_in import move_in
 from lakehouse.storage.control.store import Store, store_of
 from lakehouse.storage.layout import Home
 from lakehouse.web.events.alarm_changes import NOTHING, Told, changes_after, newest_told, queries_with_alarms
-from lakehouse.web.events.posting import post
+from lakehouse.web.events.posting import post, signed
 from lakehouse.web.versions import Versions
 
 if TYPE_CHECKING:
@@ -165,13 +162,4 @@ class Webhooks:
         return True
 
     def _post(self, identity: str, body: bytes) -> None:
-        post(Request(self._url, body, self._headers(identity, body), method="POST"), TIMEOUT_S)
-
-    def _headers(self, identity: str, body: bytes) -> dict[str, str]:
-        sent_at = str(int(time.time()))
-        signature = hmac.new(
-            self._secret, f"{identity}.{sent_at}.".encode() + body, hashlib.sha256
-        ).hexdigest()
-        signed = {"Tidemark-Signature": f"sha256={signature}"} if self._secret else {}
-        told = {"Tidemark-Id": identity, "Tidemark-Time": sent_at}
-        return {"Content-Type": "application/json", **told, **signed}
+        post(signed(self._url, self._secret, identity, body), TIMEOUT_S)

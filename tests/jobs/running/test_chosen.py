@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.running.scheduled import chosen_queries, chosen_streams, configured
+from jobs.running.chosen import chosen_queries, chosen_streams
+from jobs.running.scheduled import configured
 
 CONFIG = "".join(
     f"""

@@ -1,0 +1,54 @@
+"""The first task of most DAGs: it chooses streams or queries, without what `tidemark serve` does on the home."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dags._step import step
+
+
+def choice(function: Callable[..., Any]) -> Any:
+    """Make a task that returns names; of the tasks after it those of other names are skipped."""
+    return step(post_execute=follow)(function)
+
+
+def task_of(function: Any, of: Mapping[str, str], **options: Any) -> Any:
+    """Return the task of one stream or query, of which one runs at a time: each table has one writer."""
+    (name,) = of.values()
+    named = f"{function.function.__name__}.{name}"
+    return function.override(task_id=named, max_active_tis_per_dag=1, **options)(**of)
+
+
+def follow(context: Any, result: list[str]) -> None:
+    """Skip the tasks after a choice whose stream or query it leaves out."""
+    from airflow.providers.standard.utils.skipmixin import SkipMixin
+
+    dag, after = context["dag"], context["task"].downstream_task_ids
+    chosen = [task_id for task_id in after if {*dag.get_task(task_id).op_kwargs.values()} & {*result}]
+    SkipMixin().skip_all_except(context["ti"], chosen)
+
+
+def unserved(params: Mapping[str, Any], kind: str, events: str = "", unless_read: bool = False) -> list[str]:
+    """Return the streams or queries to process; if a service processes them all, skip the task and say so.
+
+    ``events``: names of assets that have started the run. ``unless_read``: without streams that another run reads.
+    """
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from jobs.running import chosen
+
+    left, who = chosen.unserved(params, "stream" if kind == "stream" else "query", events)
+    if who and not left:
+        raise AirflowSkipException(who)
+    return chosen.without_read(params, left) if unless_read else left
+
+
+def leave_to_service(params: Mapping[str, Any]) -> None:
+    """Skip the task, and say so, while a service runs on the home."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from jobs.running.scheduled import service_of
+
+    if who := service_of(params):
+        raise AirflowSkipException(who)
