@@ -223,6 +223,26 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert circling == []
 
 
+def test_no_packages_import_each_other_in_a_circle() -> None:
+    def package(name: str) -> str:
+        return "/".join(name.split("/")[:-1][:2])
+
+    above: dict[str, set[str]] = {package(name): set() for name in NAMES}
+    for name in NAMES:
+        files = {_file_of(one) for one in _imports(ROOT / name)} - {None}
+        above[package(name)] |= {package(str(file)) for file in files} - {package(name)}
+    circling = []
+    for name in above:
+        reached, waiting = set[str](), list(above[name])
+        while waiting:
+            if (one := waiting.pop()) not in reached:
+                reached.add(one)
+                waiting += above[one]
+        circling += [name] if name in reached else []
+
+    assert circling == []
+
+
 def _kind_of(name: str) -> str | None:
     """Return the kind of query that a file or a dotted name belongs to: its folder, or its text; None for none."""
     belonging = re.match(r"lakehouse[./](?:cli[./])?queries[./](\w+)", name)
