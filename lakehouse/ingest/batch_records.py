@@ -25,10 +25,6 @@ from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.tables.table_log import read_columns
 
-ORIGIN = ["source_file", "source_line", "source_item"]
-# What it takes to put rows in order.
-PLACES = ("arrival_us", *ORIGIN)
-REJECTED = ["reason", "detail", "record", *ORIGIN, "message"]
 _PROGRESS = ("batch", "newest_us", "confirmed_us", "reached_us")
 Key = npt.NDArray[Any]
 

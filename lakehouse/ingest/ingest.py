@@ -45,7 +45,6 @@ from lakehouse.storage.tables.tables_place import place_at
 
 log = logging.getLogger(__name__)
 COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")
-_HASH = "identity_hash"
 
 
 def writer_of(stream: str) -> str:

@@ -7,7 +7,7 @@ first listed. Lines of one file, or offsets of one partition, may be in several 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -139,7 +139,7 @@ def requeued_records(
     """
     requeues = tuple(each for each in store.manifests if each.closes_records and each.batch < manifest.batch)
     spans = _spans(engine, layout, stream, manifest, requeues)
-    layouts, layout_of = _layouts(stream, store, list(spans))
+    layouts, layout_of = _layouts(stream, store, spans["source_file"].to_pylist())
     came = read_columns(layout.ledger(stream.name), ("batch", "committed_at"), None)
     records = RequeuedRecords(
         manifest=replace(manifest, files=()),
@@ -147,37 +147,21 @@ def requeued_records(
         parser=Parser.of(stream, layouts),
         layout_of=layout_of,
         listed_us={batch: int(moment.timestamp() * 1_000_000) for batch, moment in came},
-        bytes=int(sum(span.bytes for span in spans.values())),
+        bytes=int(pc.sum(spans["bytes"]).as_py() or 0),
     )
     return records, _items(spans)
 
 
-@dataclass
-class _Span:
-    """The records of one file or partition: their first and last line, bytes, and parts of quarantine."""
-
-    low: int
-    high: int
-    bytes: float = 0.0
-    parts: dict[str, None] = field(default_factory=dict)
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        self.low, self.high = min(self.low, row["low"]), max(self.high, row["high"])
-        self.bytes += row["bytes"]
-        self.parts[row["part"]] = None
-
-
 def _spans(
     engine: Engine, layout: Home, stream: Stream, manifest: Manifest, requeues: tuple[Manifest, ...]
-) -> dict[str, _Span]:
-    """Return the records that are taken, by the file or partition that they came in."""
+) -> pa.Table:
+    """Return first and last line, bytes and parts of quarantine of taken records, by file or partition, in order."""
     files = file_items(files_between(layout.quarantine(stream.name), ("batch", 0, manifest.batch - 1)))
     kernel = partial(_spans_in, manifest=replace(manifest, files=()), requeues=requeues)
     step = f"look for rejected records of {stream.name}"
-    spans: dict[str, _Span] = {}
-    for row in engine.map(files, kernel, _SPANS, step).to_pylist():
-        spans.setdefault(row["source_file"], _Span(row["low"], row["high"])).add(row)
-    return dict(sorted(spans.items()))
+    combine = [("low", "min"), ("high", "max"), ("bytes", "sum"), ("part", "distinct")]
+    spans = engine.map(files, kernel, _SPANS, step).group_by("source_file").aggregate(combine)
+    return spans.rename_columns(_SPANS.names).sort_by("source_file")
 
 
 def _spans_in(item: Item, manifest: Manifest, requeues: tuple[Manifest, ...]) -> Iterator[pa.Table]:
@@ -193,18 +177,18 @@ def _spans_in(item: Item, manifest: Manifest, requeues: tuple[Manifest, ...]) ->
         yield spans.append_column("part", pa.repeat(item["path"], spans.num_rows))
 
 
-def _items(spans: Mapping[str, _Span]) -> pa.Table:
+def _items(spans: pa.Table) -> pa.Table:
     """Return ranges of lines, in order of files, as many small ones as make a task worth its while."""
     ranges, parts, size = [list[dict[str, Any]]()], [dict[str, None]()], 0.0
-    for path, span in spans.items():
-        cuts = max(1, int(span.bytes // ITEM_BYTES))
-        edges = [span.low + (span.high + 1 - span.low) * n // cuts for n in range(cuts + 1)]
+    for span in spans.to_pylist():
+        cuts, first = max(1, int(span["bytes"] // ITEM_BYTES)), span["low"]
+        edges = [first + (span["high"] + 1 - first) * n // cuts for n in range(cuts + 1)]
         for low, end in pairwise(edges):
-            if size and size + span.bytes / cuts > ITEM_BYTES:
+            if size and size + span["bytes"] / cuts > ITEM_BYTES:
                 ranges, parts, size = [*ranges, []], [*parts, {}], 0.0
-            size += span.bytes / cuts
-            ranges[-1].append({"path": path, "low": low, "high": end - 1})
-            parts[-1] |= span.parts
+            size += span["bytes"] / cuts
+            ranges[-1].append({"path": span["source_file"], "low": low, "high": end - 1})
+            parts[-1] |= dict.fromkeys(span["part"])
     full = [n for n, own in enumerate(ranges) if own]
     schema = pa.schema(
         {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jobs import ingest, requeue
 from lakehouse.config.checks import stream_problems
 from lakehouse.config.stream import Stream
-from lakehouse.ingest.parser.parser import parse
+from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.sources.numbered import located_lines
 from lakehouse.settings import Settings
 from tests.support.table_rows import table_rows
@@ -143,7 +143,7 @@ def column_of(column: Any, texts: list[str], **source: Any) -> list[dict[str, An
     stream = Stream.model_validate(declared)
     assert stream_problems(stream) == []
     records = pa_records([f"1769904000;{text}" for text in texts])
-    return list(parse(records, [("at", "v")], stream).to_pylist())
+    return list(Parser.of(stream, [("at", "v")]).parse(records).to_pylist())
 
 
 def pa_records(lines: list[str]) -> Any:

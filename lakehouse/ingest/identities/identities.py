@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakehouse.config.columns import sql_type
 from lakehouse.config.stream import Stream
-from lakehouse.ingest.batch_records import ORIGIN
+from lakehouse.ingest.parser.parser import ORIGIN
 from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.identity_index import Hashes
 

@@ -48,17 +48,6 @@ _Verdicts = list[tuple[int, int, str]]
 _Part = tuple[pa.Table, Places, Places]
 
 
-def parse(
-    lines: pa.Table | pa.RecordBatch,
-    layouts: Sequence[Layout],
-    stream: Stream,
-    *,
-    keeps_records: bool = False,
-) -> pa.Table:
-    """Return the rows of numbered lines, as ``Parser.parse`` does."""
-    return Parser.of(stream, layouts, keeps_records).parse(lines)
-
-
 @dataclass(frozen=True)
 class Parser:
     """Parser of a stream's records; tasks get it whole, as what it needs may be on the driver only.

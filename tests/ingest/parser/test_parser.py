@@ -16,7 +16,7 @@ import pytest
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser import json_shapes
 from lakehouse.ingest.parser.json_record import Texts
-from lakehouse.ingest.parser.parser import parse
+from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.parser.plain_lines import cut_plain
 from lakehouse.ingest.parser.record_texts import RecordTexts
 from lakehouse.ingest.parser.verdicts import Rejected
@@ -49,7 +49,7 @@ def stream_of(file_format: str, columns: dict[str, Any], **more: Any) -> Stream:
 def rows(
     records: Sequence[bytes], stream: Stream, layout: Layout = None, **more: pa.Array
 ) -> list[dict[str, Any]]:
-    return list(parse(numbered(records, **more), (layout,), stream).to_pylist())
+    return list(Parser.of(stream, (layout,)).parse(numbered(records, **more)).to_pylist())
 
 
 def row_by_hand(line: bytes, stream: Stream, layout: Layout) -> dict[str, Any]:
@@ -280,7 +280,9 @@ def test_lines_of_a_few_shapes_are_plain_however_deep_they_are() -> None:
 def test_a_record_of_too_many_items_is_one_rejected_record() -> None:
     stream = stream_of("ndjson", {"v": {"path": "l.v"}}, source={"explode": "l"})
     lists = ["{}," * count + "{}" for count in (99_999, 100_000)]
-    found = parse(numbered([f'{{"ts": {T0}, "l": [{each}]}}'.encode() for each in lists]), (None,), stream)
+    found = Parser.of(stream, (None,)).parse(
+        numbered([f'{{"ts": {T0}, "l": [{each}]}}'.encode() for each in lists])
+    )
     assert found.num_rows == 100_001
     assert found["detail"][-1].as_py() == "the list at l has 100001 items; expected at most 100000"
 
@@ -425,7 +427,7 @@ def test_what_stands_beside_the_value_of_a_message_is_a_text_of_its_row() -> Non
     lines = numbered([b'{"ts": 1600000000}'] * 3, message=pa.array(messages))
     lines = lines.set_column(0, "source_file", pa.array(["kafka:t/3"] * 3))
 
-    found = parse(lines, (None,), stream).to_pylist()
+    found = Parser.of(stream, (None,)).parse(lines).to_pylist()
 
     assert [row["reason"] for row in found] == [None, None, "bad_utf8"]
     told = ("key", "timestamp", "topic", "partition", "offset", "headers_trace")
@@ -441,6 +443,6 @@ def test_records_that_are_put_through_again_are_judged_as_of_when_they_came() ->
         listed_us=pa.array([T0 * US, (T0 - 90_000) * US, None], pa.int64()),
         items=pa.array([[0], [0], [1]], pa.list_(pa.int32())),
     )
-    found = parse(lines, (None,), stream).to_pylist()
+    found = Parser.of(stream, (None,)).parse(lines).to_pylist()
     assert [(row["source_line"], row["reason"]) for row in found] == [(0, None), (1, "clock")]
     assert found[1]["detail"].startswith("event time is 1d1h ahead of when its record was listed")

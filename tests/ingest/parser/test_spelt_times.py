@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakehouse.config.checks import stream_problems
 from lakehouse.config.stream import Stream
-from lakehouse.ingest.parser.parser import parse
+from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.sources.numbered import located_lines
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ def stream_of(event_time: dict[str, Any], **more: Any) -> Stream:
 def rows_of(stream: Stream, names: tuple[str, ...], lines: list[str]) -> list[dict[str, Any]]:
     records = pa.array([line.encode() for line in lines], pa.binary())
     table = located_lines(pa.array(range(1, len(lines) + 1), pa.int64()), records, "a.csv")
-    return list(parse(table, [names], stream).to_pylist())
+    return list(Parser.of(stream, [names]).parse(table).to_pylist())
 
 
 def micros(moment: datetime) -> int:
