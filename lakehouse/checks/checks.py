@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 # A share is a double: 0.001 of 1,000 rows is one row.
 _ROUNDING = 1e-6
 GAINED, PLACED = ("received", "requeued"), ("accepted", "quarantined", "duplicates")
-# Ledger rows at a time.
 
 
 @dataclass(frozen=True)

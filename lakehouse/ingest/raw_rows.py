@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 # A task has files of so many rows, or one of more.
 ROWS_A_TASK = 500_000
-# Rows take several times their bytes while they are folded.
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _NUMBERS = ("first", "last", "from_us", "to_us")
 _ITEMS = pa.schema(

@@ -59,74 +59,74 @@ class Headers:
 
 def headers_of(body: bytes, link: int | None) -> Headers:
     """Return what the headers of a packet say; link types that LINKS does not name say nothing."""
-    found = Headers()
-    at = _link_layer(body, link, found)
+    headers = Headers()
+    at = _link_layer(body, link, headers)
     version = body[at] >> 4 if at < len(body) else 0
-    if found.ethertype is None or _VERSIONS.get(found.ethertype) == version:
+    if headers.ethertype is None or _VERSIONS.get(headers.ethertype) == version:
         if version == 4 and len(body) >= at + 20:
-            _ipv4(body, at, found)
+            _ipv4(body, at, headers)
         elif version == 6 and len(body) >= at + 40:
-            _ipv6(body, at, found)
-    return found
+            _ipv6(body, at, headers)
+    return headers
 
 
-def _link_layer(body: bytes, link: int | None, found: Headers) -> int:
+def _link_layer(body: bytes, link: int | None, headers: Headers) -> int:
     """Return where an IP header may be; at the end, if nowhere."""
     size = len(body)
     if link == _ETHERNET and size >= 14:
-        return _ethernet(body, found)
+        return _ethernet(body, headers)
     if link in _COOKED and size >= _COOKED[link][0]:
         end, type_at, size_at, mac_at = _COOKED[link]
         if body[size_at] == 6:
-            found.src_mac = body[mac_at : mac_at + 6].hex(":")
-        found.ethertype = _u16(body, type_at)
+            headers.src_mac = body[mac_at : mac_at + 6].hex(":")
+        headers.ethertype = _u16(body, type_at)
         return end
     is_bare = link in LINKS and link != _ETHERNET and link not in _COOKED
     return (4 if link in _LOOPBACK else 0) if is_bare else size
 
 
-def _ethernet(body: bytes, found: Headers) -> int:
-    found.dst_mac, found.src_mac = body[:6].hex(":"), body[6:12].hex(":")
+def _ethernet(body: bytes, headers: Headers) -> int:
+    headers.dst_mac, headers.src_mac = body[:6].hex(":"), body[6:12].hex(":")
     at, ethertype = 12, _u16(body, 12)
     while ethertype in _VLAN_TAGS:
         at += 4
         if len(body) < at + 2:
             return len(body)
         ethertype = _u16(body, at)
-    found.ethertype = ethertype
+    headers.ethertype = ethertype
     return at + 2
 
 
-def _ipv4(body: bytes, at: int, found: Headers) -> None:
-    found.src, found.dst = _address(body[at + 12 : at + 16]), _address(body[at + 16 : at + 20])
-    found.protocol = body[at + 9]
+def _ipv4(body: bytes, at: int, headers: Headers) -> None:
+    headers.src, headers.dst = _address(body[at + 12 : at + 16]), _address(body[at + 16 : at + 20])
+    headers.protocol = body[at + 9]
     size = (body[at] & 0x0F) * 4
     is_first = _u16(body, at + 6) & 0x1FFF == 0
     if is_first and size >= 20:
-        _ports(body, at + size, found)
+        _ports(body, at + size, headers)
 
 
-def _ipv6(body: bytes, at: int, found: Headers) -> None:
-    found.src, found.dst = _address(body[at + 8 : at + 24]), _address(body[at + 24 : at + 40])
+def _ipv6(body: bytes, at: int, headers: Headers) -> None:
+    headers.src, headers.dst = _address(body[at + 8 : at + 24]), _address(body[at + 24 : at + 40])
     kind, at = body[at + 6], at + 40
-    found.protocol = kind
+    headers.protocol = kind
     while kind in _EXTENSIONS:
         if len(body) < at + 8:
             return
-        found.protocol = body[at]
+        headers.protocol = body[at]
         if kind == _FRAGMENT and _u16(body, at + 2) >> 3:
             return
         units = body[at + 1]
         at += 8 if kind == _FRAGMENT else (units + 2) * 4 if kind == _AUTHENTICATION else (units + 1) * 8
-        kind = found.protocol
-    _ports(body, at, found)
+        kind = headers.protocol
+    _ports(body, at, headers)
 
 
-def _ports(body: bytes, at: int, found: Headers) -> None:
-    if found.protocol in _WITH_PORTS and len(body) >= at + 4:
-        found.src_port, found.dst_port = _u16(body, at), _u16(body, at + 2)
-        if found.protocol == _TCP and len(body) >= at + 14:
-            found.tcp_flags = body[at + 13]
+def _ports(body: bytes, at: int, headers: Headers) -> None:
+    if headers.protocol in _WITH_PORTS and len(body) >= at + 4:
+        headers.src_port, headers.dst_port = _u16(body, at), _u16(body, at + 2)
+        if headers.protocol == _TCP and len(body) >= at + 14:
+            headers.tcp_flags = body[at + 13]
 
 
 @lru_cache(_KEPT_ADDRESSES)
