@@ -29,6 +29,8 @@ LEFT, RIGHT = 0, 1
 NO_TIME = -(2**61)
 # The source of a row that tells none: it is never waited for.
 NO_SOURCE = -(2**63)
+# The upper word of an exact number that is missing.
+MISSING = -(2**63)
 FAR_PAST_US, FAR_FUTURE_US = -(2**60), 2**60
 
 
@@ -48,7 +50,9 @@ class Batch:
 
     ``side`` int8: 0 left, 1 right. ``row`` int64: an id that is unique within its side. ``key`` int64: equal
     numbers are equal keys. ``missing``: rows whose key is null. ``numbers`` float64, rows x columns: what bands,
-    distances and comparisons read; NaN where there is no number. ``source`` int64: who sent the row, for policies
+    distances and comparisons read; NaN where there is no number. An exact number has two columns with the bits of its
+    words, the lower one first, which is how Arrow has decimals; ``MISSING`` in the upper one where there is none.
+    Exact numbers are within +-2^125. ``source`` int64: who sent the row, for policies
     that watch sources; ``NO_SOURCE`` where nobody knows. Payload stays outside: pairs carry row ids.
     """
 
@@ -130,6 +134,9 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.left)
+
+    def __getitem__(self, part: Int64s) -> Pairs:
+        return Pairs(*(getattr(self, field.name)[part] for field in fields(self)))
 
 
 @dataclass(frozen=True)

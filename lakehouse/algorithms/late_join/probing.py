@@ -3,21 +3,36 @@
 Every row gets one *cell*, and its partners can only lie in the cells at the plan's ``offsets`` from it: its own for an
 equality, three for a band, nine for a distance.
 
-Cells of a band are ``floor(x / (width * (1 + 2^-20)))``, held within +-2^30. The margin outweighs the rounding of
-the division, so numbers within the width are never two cells apart; numbers beyond the last cell share it, which
-costs time and never a pair.
+Cells of a band are ``floor(x / (width * (1 + 2^-18)))`` in doubles, held within +-2^30. The margin outweighs the
+rounding of x and of the division, so numbers within the width are never two cells apart; numbers beyond the last cell
+share it, which costs time and never a pair. The check of what lies in the cells is exact for exact numbers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.late_join.conditions import OPERATORS, Band, Comparison, Distance, Equality
+from lakehouse.algorithms.late_join.conditions import (
+    OPERATORS,
+    Band,
+    Comparison,
+    Distance,
+    Equality,
+    scales_of,
+)
+from lakehouse.algorithms.late_join.contract import MISSING
+from lakehouse.algorithms.late_join.kernels.wide import (
+    are_within,
+    difference,
+    is_at_most,
+    order_of_sum,
+    words_of,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,19 +42,33 @@ if TYPE_CHECKING:
 
 EQUALITY, BAND, DISTANCE = 0, 1, 2
 LAST_CELL = 2**30
+# A number that others are compared with: as a double, and in both words of an exact number.
+BOUND = np.dtype([("double", np.float64), ("low", np.uint64), ("high", np.int64)], align=True)
 COMPARISON = np.dtype(
-    [("left", np.int64), ("operator", np.int64), ("right", np.int64), ("plus", np.float64)], align=True
+    [
+        ("left", np.int64),
+        ("operator", np.int64),
+        ("right", np.int64),
+        ("is_exact", np.int64),
+        *((name, BOUND[name]) for name in ("double", "low", "high")),
+    ],
+    align=True,
 )
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A condition for kernels. ``shape`` int64: kind and the columns of x and y; ``reach``: width or radius."""
+    """A condition for kernels; columns are those of ``Batch.numbers``, of which an exact number has two.
+
+    ``shape`` int64: kind, the columns of x and y, and 1 if they are exact. ``reach``: the width or the radius.
+    ``columns``: how many there must be at least.
+    """
 
     shape: Int64s
-    reach: float
+    reach: npt.NDArray[np.void]
     offsets: Int64s
     comparisons: npt.NDArray[np.void]
+    columns: int
 
     @classmethod
     def of(cls, condition: Condition) -> Plan:
@@ -48,26 +77,20 @@ class Plan:
         Raises:
             ValueError: a width or radius is neither 0 nor within 1e-100 and 1e100, or an operator is unknown.
         """
-        around = np.array([-1, 0, 1])
+        around, at = np.array([-1, 0, 1]), _Columns.of(condition)
         match condition:
-            case Band():
-                shape, reach, offsets = [BAND, condition.column, 0], condition.width, around
-            case Distance():
-                shape, reach = [DISTANCE, *condition.columns], condition.radius
+            case Band(reach, column, _, scale):
+                shape, offsets = [BAND, at.first[column], 0], around
+            case Distance(reach, (x, y), _, scale):
+                shape = [DISTANCE, at.first[x], at.first[y]]
                 offsets = (around[:, None] * 2**32 + around).ravel()
             case Equality():
-                shape, reach, offsets = [EQUALITY, 0, 0], 0.0, np.zeros(1, np.int64)
-        if reach != 0 and not 1e-100 <= reach <= 1e100:
+                shape, reach, scale, offsets = [EQUALITY, 0, 0], 0.0, None, np.zeros(1, np.int64)
+        if scale is None and reach != 0 and not 1e-100 <= reach <= 1e100:
             raise ValueError(f"expected a width or radius of 0 or within 1e-100 and 1e100, found {reach}")
-        return cls(np.array(shape), float(reach), offsets, _packed(condition.where))
-
-    @cached_property
-    def columns(self) -> int:
-        """Return how many columns of numbers rows must have at least."""
-        kind, first, second = self.shape.tolist()
-        read = [[], [first], [first, second]][kind]
-        read += self.comparisons["left"].tolist() + self.comparisons["right"].tolist()
-        return max(read, default=-1) + 1
+        bound = np.array([_bound(reach, scale)], BOUND)
+        packed = np.array([_packed(each, at) for each in condition.where], COMPARISON)
+        return cls(np.array([*shape, scale is not None]), bound, offsets, packed, at.count)
 
     def cells(self, batch: Batch) -> tuple[Int64s, Bools]:
         """Return each row's cell, and which rows can join at all.
@@ -77,28 +100,70 @@ class Plan:
         """
         if batch.numbers.shape[1] < self.columns:
             raise ValueError(f"expected {self.columns} columns of numbers, found {batch.numbers.shape[1]}")
-        kind, first, second = self.shape.tolist()
+        kind, first, second, _ = self.shape.tolist()
         if kind == EQUALITY:
             return batch.key, ~batch.missing
-        x, can = self._along(batch.numbers[:, first])
+        x, can = self._along(batch.numbers, first)
         if kind == BAND:
             return x, can & ~batch.missing
-        y, can_too = self._along(batch.numbers[:, second])
+        y, can_too = self._along(batch.numbers, second)
         return x * 2**32 + y, can & can_too & ~batch.missing
 
-    def _along(self, numbers: Any) -> tuple[Int64s, Bools]:
-        width = self.reach * (1 + 2.0**-20) if self.reach else 1.0
-        can = np.isfinite(numbers)
+    def _along(self, numbers: Any, column: int) -> tuple[Int64s, Bools]:
+        is_exact = bool(self.shape[3])
+        x = _nearest(numbers, column) if is_exact else numbers[:, column]
+        can = np.isfinite(x)
+        width = float(self.reach["double"][0]) * (1 + 2.0**-18) or 1.0
         with np.errstate(over="ignore"):
-            cells = np.floor(np.where(can, numbers, 0.0) / width)
+            cells = np.floor(np.where(can, x, 0.0) / width)
         return np.clip(cells, -LAST_CELL, LAST_CELL).astype(np.int64), can
 
 
-def _packed(where: tuple[Comparison, ...]) -> npt.NDArray[np.void]:
-    if unknown := {each.operator for each in where} - set(OPERATORS):
-        raise ValueError(f"expected operators out of {OPERATORS}, found {sorted(unknown)}")
-    rows = [(each.left, OPERATORS.index(each.operator), each.right, each.plus) for each in where]
-    return np.array(rows, COMPARISON)
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of numbers: the ``first`` of each, by its place in the condition, and the ``count`` of all."""
+
+    first: dict[int, int]
+    count: int
+
+    @classmethod
+    def of(cls, condition: Condition) -> _Columns:
+        scales = scales_of(condition)
+        widths = [1 if scales.get(each) is None else 2 for each in range(max(scales, default=-1) + 1)]
+        ends = [0, *accumulate(widths)]
+        return cls(dict(enumerate(ends[:-1])), ends[-1])
+
+
+def _bound(number: float, scale: int | None) -> tuple[float, int, int]:
+    return float(number), *(words_of(int(number)) if scale is not None else (0, 0))
+
+
+def _packed(each: Comparison, at: _Columns) -> tuple[Any, ...]:
+    if each.operator not in OPERATORS:
+        raise ValueError(f"expected operators out of {OPERATORS}, found [{each.operator!r}]")
+    columns = at.first[each.left], OPERATORS.index(each.operator), at.first[each.right]
+    return *columns, each.scale is not None, *_bound(each.plus, each.scale)
+
+
+def _nearest(numbers: Any, column: int) -> Any:
+    """Return doubles within three units in the last place of exact numbers, NaN where one is missing."""
+    low, high = (numbers[:, each].view(np.int64) for each in (column, column + 1))
+    near = np.where(high == low >> 63, low, high * 2.0**64 + low.view(np.uint64))
+    return np.where(high == MISSING, np.nan, near)
+
+
+@njit(cache=True)
+def is_near_exactly(
+    reach: Any, words: Any, at: Any, others: Any, where: Any, kind: Any, first: Any, second: Any
+) -> Any:
+    """Tell if exact numbers of two rows are within a band's width, or a distance's radius."""
+    low, high = difference(words, at, others, where, first)
+    if not is_at_most(low, high, reach.low, reach.high):
+        return False
+    if kind == BAND:
+        return True
+    other_low, other_high = difference(words, at, others, where, second)
+    return are_within(low, high, other_low, other_high, reach.low, reach.high)
 
 
 @njit(cache=True)
@@ -110,15 +175,29 @@ def is_near(reach: float, dx: float, dy: float, squared: bool) -> Any:
 
 
 @njit(cache=True)
-def compare(comparisons: Any, numbers: Any, at: Any, mine: Any, others: Any, where: Any) -> Any:
-    """Tell if ``numbers`` of row ``at``, of side ``mine``, and ``others`` of the other's row ``where`` satisfy all."""
+def compare(
+    comparisons: Any, numbers: Any, words: Any, at: Any, mine: Any, others: Any, more: Any, where: Any
+) -> Any:
+    """Tell if ``numbers`` of row ``at``, of side ``mine``, and ``others`` of the other's row ``where`` satisfy all.
+
+    ``words`` and ``more``: the same as int64.
+    """
     for index in range(len(comparisons)):
         left, right = comparisons[index].left, comparisons[index].right
+        if comparisons[index].is_exact:
+            each = comparisons[index]
+            if mine == 0:
+                order = order_of_sum(words, at, left, more, where, right, each.low, each.high)
+            else:
+                order = order_of_sum(more, where, left, words, at, right, each.low, each.high)
+            if not _holds(each.operator, order, 0.0):
+                return False
+            continue
         if mine == 0:
             one, two = numbers[at, left], others[where, right]
         else:
             one, two = others[where, left], numbers[at, right]
-        if not _holds(comparisons[index].operator, one, two + comparisons[index].plus):
+        if not _holds(comparisons[index].operator, one, two + comparisons[index].double):
             return False
     return True
 

@@ -6,9 +6,10 @@ and order, whichever way it was written, so that the state kept for a query fits
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from lakehouse.queries.kind import Conjunct
@@ -19,8 +20,12 @@ from lakehouse.queries.language.tree import Names, Read, offset_of
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from lakehouse.algorithms.late_join.conditions import Condition
+    from lakehouse.algorithms.late_join.conditions import Comparison, Condition
 
+# The digits after the point of a column, by side and name; None for a double.
+ScaleOf = Callable[[int, str], int | None]
+# More than exact numbers differ by: they are within +-2^125.
+UNREACHED = 2**126
 _OPERATORS = {"EQ": "==", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 _TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _FORMS = (
@@ -37,14 +42,14 @@ class Compared:
     left: str
     operator: str
     right: str
-    plus: float
+    plus: Fraction
 
 
 @dataclass(frozen=True, order=True)
 class Near:
     """``ABS(left - right) <= width``."""
 
-    width: float
+    width: Fraction
     left: str
     right: str
 
@@ -53,7 +58,7 @@ class Near:
 class Reach:
     """``DISTANCE(left x, left y, right x, right y) <= radius``."""
 
-    radius: float
+    radius: Fraction
     left: tuple[str, str]
     right: tuple[str, str]
     offset: int
@@ -73,48 +78,80 @@ class Matching:
         """Return the conditions on a side, in the written order."""
         return tuple(self.filters[side].values())
 
-    def condition(self) -> tuple[Condition, tuple[str, ...], tuple[str, ...]]:
-        """Return what joins, and the columns of each side that it reads as numbers."""
-        from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
+    def condition(self, scale_of: ScaleOf) -> tuple[Condition, tuple[str, ...], tuple[str, ...]]:
+        """Return what joins, and by its numbers' places the columns of each side that it reads.
+
+        ``scale_of``: the digits after the point of a column, by side and name; None for a double. Numbers are compared
+        as doubles if one of them is.
+        """
+        from lakehouse.algorithms.late_join.conditions import Band, Distance, Equality
 
         near = sorted(self.near)
         main = None if self.keys or self.reach or not near else near.pop(0)
         compared = sorted(self.compared | {each for band in near for each in _as_comparisons(band)})
-        left, right = _Columns(), _Columns()
+        pairs: list[_Beside] = []
         for reach in self.reach[:1]:
-            left.index(*reach.left), right.index(*reach.right)
+            # Points need a place of their own for each coordinate, even where both are one column.
+            scale = _common_scale(scale_of, *zip(reach.left, reach.right, strict=True))
+            pairs += [_Beside(*both, scale) for both in zip(reach.left, reach.right, strict=True)]
         if main:
-            left.index(main.left), right.index(main.right)
-        where = tuple(
-            Comparison(left.index(each.left), each.operator, right.index(each.right), each.plus)
-            for each in compared
-        )
+            pairs = [_Beside(main.left, main.right, _common_scale(scale_of, (main.left, main.right)))]
+        where = tuple(_comparison(each, pairs, scale_of) for each in compared)
+        condition: Condition = Equality(where)
         if self.reach:
-            return Distance(self.reach[0].radius, where=where), tuple(left.names), tuple(right.names)
-        condition = Band(main.width, where=where) if main else Equality(where)
-        return condition, tuple(left.names), tuple(right.names)
+            scale = pairs[0].scale
+            condition = Distance(_in_units(self.reach[0].radius, scale), where=where, scale=scale)
+        elif main:
+            scale = pairs[0].scale
+            condition = Band(_in_units(main.width, scale), where=where, scale=scale)
+        return condition, tuple(each.left for each in pairs), tuple(each.right for each in pairs)
 
 
-class _Columns:
-    """Columns numbered as they are first asked for.
+@dataclass(frozen=True)
+class _Beside:
+    """A column of each side that are compared with each other, and their scale."""
 
-    Points need a place of their own for each coordinate, even where both are one column.
-    """
+    left: str
+    right: str
+    scale: int | None
 
-    def __init__(self) -> None:
-        self.names: list[str] = []
 
-    def index(self, *names: str) -> int:
-        if len(names) > 1:
-            self.names.extend(names)
-        elif names[0] not in self.names:
-            self.names.append(names[0])
-        return self.names.index(names[0])
+def _comparison(each: Compared, pairs: list[_Beside], scale_of: ScaleOf) -> Comparison:
+    """Return a comparison by the place of its columns, which are put behind ``pairs`` if they have none yet."""
+    from lakehouse.algorithms.late_join.conditions import Comparison
+
+    scale = _common_scale(scale_of, (each.left, each.right))
+    own = _Beside(each.left, each.right, scale)
+    if own not in pairs:
+        pairs.append(own)
+    at = pairs.index(own)
+    if scale is None:
+        return Comparison(at, each.operator, at, float(each.plus))
+    return Comparison(at, each.operator, at, _whole(each.operator, each.plus * 10**scale), scale)
+
+
+def _common_scale(scale_of: ScaleOf, *pairs: tuple[str, str]) -> int | None:
+    """Return the scale at which columns of both sides are compared; None, as doubles, if one of them is a double."""
+    scales = [scale_of(side, name) for both in pairs for side, name in enumerate(both)]
+    return None if None in scales else max(each for each in scales if each is not None)
+
+
+def _in_units(reach: Fraction, scale: int | None) -> float:
+    """Return a width or radius as a condition has it: of exact numbers, the greatest whole one that is not more."""
+    return float(reach) if scale is None else min(floor(reach * 10**scale), UNREACHED)
+
+
+def _whole(operator: str, bound: Fraction) -> int:
+    """Return the whole number that differences of whole numbers compare with as they do with a bound."""
+    if bound != floor(bound) and operator in ("==", "!="):
+        return UNREACHED
+    number = floor(bound) if operator in ("<=", ">") else ceil(bound)
+    return max(-UNREACHED, min(number, UNREACHED))
 
 
 def _as_comparisons(band: Near) -> Iterator[Compared]:
     yield Compared(band.left, "<=", band.right, band.width)
-    yield Compared(band.left, ">=", band.right, -band.width or 0.0)
+    yield Compared(band.left, ">=", band.right, -band.width)
 
 
 def conjuncts(node: exp.Expr | None) -> Iterator[exp.Expr]:
@@ -203,10 +240,10 @@ class _Joined:
         if sum_of is None:
             return
         left, right, factor, plus = sum_of
-        scaled = float(width / abs(factor))
+        scaled = width / abs(factor)
         if plus:
             middle = -plus / factor
-            low, high = float(middle) - scaled, float(middle) + scaled
+            low, high = middle - scaled, middle + scaled
             self.matching.compared |= {Compared(left, ">=", right, low), Compared(left, "<=", right, high)}
         else:
             self.matching.near.add(Near(scaled, left, right))
@@ -222,7 +259,7 @@ class _Joined:
         points = sorted((read for read in reads if read), key=lambda read: read.side)
         if all([_is_number(self.names, read) for read in points]):
             left, right = (points[0].name, points[1].name), (points[2].name, points[3].name)
-            self.matching.reach.append(Reach(float(radius), left, right, offset_of(measure)))
+            self.matching.reach.append(Reach(radius, left, right, offset_of(measure)))
         return None
 
     def _add_comparison(self, node: exp.Expr, operator: str) -> None:
@@ -235,7 +272,7 @@ class _Joined:
             return
         left, right, factor, plus = found
         turned = operator if factor > 0 else _TURNED[operator]
-        self.matching.compared.add(Compared(left, turned, right, float(-plus / factor)))
+        self.matching.compared.add(Compared(left, turned, right, -plus / factor))
 
     def _difference(self, node: exp.Expr) -> tuple[str, str, Fraction, Fraction] | None:
         """Return left and right of ``factor * (left - right) + plus``."""

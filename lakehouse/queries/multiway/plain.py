@@ -28,6 +28,7 @@ from lakehouse.queries.runtime.by_bucket import (
     metrics_of,
     run_buckets,
 )
+from lakehouse.queries.runtime.key_codes import key_codes
 from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows, raw_columns
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.storage.tables.table_log import files_near
@@ -126,9 +127,7 @@ class PlainPlaces:
             return None
         sides = by_side(rows, len(self.query.sides))
         used = [used_rows(each) for each in sides]
-        joined = [
-            as_joined(self.query, side, each, each["is_new"].to_numpy()) for side, each in enumerate(used)
-        ]
+        joined = as_joined(self.query, used, [each["is_new"].to_numpy() for each in used])
         results = shown(self.query, used, results_with_new(joined, most_met(self.query)), "online")
         kinds = [kinds_of(each, each["is_new"].to_numpy(), self.horizon_us) for each in sides]
         counts = {f"{name}_{side}": int(own[name].sum()) for side, own in enumerate(kinds) for name in TAKEN}
@@ -161,9 +160,15 @@ def used_rows(rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array(rows["key"].is_valid().to_numpy() & ~is_refused))
 
 
-def as_joined(query: MultiwayQuery, side: int, rows: pa.Table, is_new: Bools) -> Joined:
-    """Return a side's rows that join as the method takes them."""
-    return Joined(rows["key"].to_numpy(), rows["event_us"].to_numpy(), is_new, query.sides[side].window_us)
+def as_joined(query: MultiwayQuery, used: Sequence[pa.Table], is_new: Sequence[Bools]) -> list[Joined]:
+    """Return the rows of all sides that join as the method takes them: with numbers that are equal where keys are."""
+    keys = key_codes(
+        [rows.select([f"k_{place}" for place in range(len(query.sides[0].keys))]) for rows in used]
+    )
+    return [
+        Joined(key.code, rows["event_us"].to_numpy(), new, side.window_us)
+        for key, rows, new, side in zip(keys, used, is_new, query.sides, strict=True)
+    ]
 
 
 def most_met(query: MultiwayQuery) -> int:

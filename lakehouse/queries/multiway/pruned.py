@@ -112,15 +112,13 @@ class RoutePlaces:
         if not rows.num_rows:
             return None
         used = by_side(rows, len(self.query.sides))
-        joined = [
-            as_joined(self.query, side, each, each["is_new"].to_numpy()) for side, each in enumerate(used)
-        ]
+        joined = as_joined(self.query, used, [each["is_new"].to_numpy() for each in used])
         parts, metrics = list[pa.Table](), {"bytes": rows.nbytes}
         for route in self.routes:
-            own = joined[route.side]
-            leaves = own.is_new
+            leaves = joined[route.side].is_new
             if route.slots is not None:
-                leaves = leaves & np.isin(np.mod(own.key, self.slots), route.slots)
+                hashed = used[route.side]["key"].to_numpy()
+                leaves = leaves & np.isin(np.mod(hashed, self.slots), route.slots)
             start = np.flatnonzero(leaves)
             found, sizes = results_on_route(joined, route.side, start, route.visits, most_met(self.query))
             parts.append(marked(RESULT, shown(self.query, used, found, "online")))

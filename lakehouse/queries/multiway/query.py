@@ -53,7 +53,7 @@ class MultiwayQuery(Query):
         """Definition that results and state depend on, as one line; texts that mean the same give the same line."""
         sides = " JOIN ".join(
             f"{side.stream} [{format_duration(side.window_us)}] WHERE {where_text(side)}"
-            f" KEYS [{', '.join(side.keys)}]"
+            f" KEYS [{', '.join(side.keys)}] BY VALUE"
             for side in self.sides
         )
         outputs = ", ".join(f"{each.name} = {each.side}.{each.column}" for each in self.outputs)

@@ -112,9 +112,7 @@ class LateRows:
         horizons = np.full(last + 1, np.iinfo(np.int64).min)
         for batch, time_us in horizon_us.items():
             horizons[batch] = time_us
-        sides = [
-            as_joined(query, side, rows, np.zeros(rows.num_rows, np.bool_)) for side, rows in enumerate(used)
-        ]
+        sides = as_joined(query, used, [np.zeros(rows.num_rows, np.bool_) for rows in used])
         return cls(query, sides, taken, [horizons[each] for each in taken])
 
     def rows(self, side: int) -> Int64s:

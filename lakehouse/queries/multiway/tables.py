@@ -19,7 +19,13 @@ from lakehouse.queries.runtime import tables as query_tables
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
 from lakehouse.queries.runtime.progress import until_us_of
-from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
+from lakehouse.queries.runtime.tables import (
+    NewTable,
+    as_columns,
+    column_type,
+    output_types,
+    tables_of_repairs,
+)
 from lakehouse.spark import tables
 from lakehouse.storage.layout import Home
 
@@ -31,10 +37,12 @@ _LEAST = -(2**62)
 
 def create_tables(layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream]) -> None:
     """Create the query's tables where they are not there."""
-    types, name = output_types(query, streams), query.name
+    types, name, first = output_types(query, streams), query.name, query.sides[0]
+    keys = {str(place): column_type(streams, first, key) for place, key in enumerate(first.keys)}
+    kept = as_columns(keys, "k_") + as_columns(types, "o_")
     own = (
         NewTable(layout.multiway(name), "multiway", {"columns": as_columns(types)}),
-        NewTable(layout.windows(name), "windows", {"columns": as_columns(types, "o_")}),
+        NewTable(layout.windows(name), "windows", {"columns": kept}),
         *tables_of_repairs(layout, name),
     )
     query_tables.create_tables(layout, name, own, "multiway_batches")

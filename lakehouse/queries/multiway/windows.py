@@ -147,7 +147,8 @@ class Windows:
     def rows(self, side: int, places: int, passing: Passing | None = None) -> SideRows:
         """Return the rows of a side with the place in which those of a key meet; ``passing``: some of them."""
         where = f"batch = {self.batch} OR {self._stored(side)}"
-        shown = [f"o_{each.name}" for each in self.query.outputs]
+        keys = [f"k_{place}" for place in range(len(self.query.sides[side].keys))]
+        shown = [*keys, *(f"o_{each.name}" for each in self.query.outputs)]
         columns = (
             *(f"{side} AS side", "event_us", "`row`", "`key`", "false AS is_refused"),
             *(f"batch = {self.batch} AS is_new", f"CAST(pmod(`key`, {places}) AS int) AS bucket"),

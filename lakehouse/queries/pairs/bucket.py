@@ -18,7 +18,7 @@ from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.queries.pairs.held_join import HeldJoin
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import as_batch, in_order
+from lakehouse.queries.pairs.rows import as_batch, in_order, with_equal_keys
 from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.bucket import StateBefore, gathered, log_rows, metrics_row, of_kind
 
@@ -56,16 +56,18 @@ class BucketJoin:
         rows = in_order(rows)
         new, batch = _shown(rows, held.following), as_batch(rows, held.following)
         outcome = join.process(batch)
-        parts = [self._pairs(outcome, held.shown, new), self._log(outcome, rows, new)]
+        found = self._pairs(outcome, held.shown, new)
+        parts = [found, self._log(outcome, rows, new)]
         change = held.take_in(new, *join.entered(batch, outcome.refused), self.query.window_us)
         parts.append(self.before.keep(bucket, before, change))
         held_rows = held.shown.drop(held.horizons_us)
-        parts.append(self._metrics(join, outcome, counts, held_rows, before.bytes))
+        parts.append(self._metrics(join, len(found), counts, held_rows, before.bytes))
         return gathered(parts, self.schema, bucket)
 
     def _pairs(self, outcome: Outcome, shown: ShownRows, new: pa.Table) -> pa.Table:
         pairs = outcome.pairs
         left, right = (shown.of(numbers, new) for numbers in (pairs.left, pairs.right))
+        pairs, left, right = with_equal_keys(pairs, left, right)
         return of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs))
 
     def _log(self, outcome: Outcome, rows: pa.Table, new: pa.Table) -> pa.Table:
@@ -73,14 +75,12 @@ class BucketJoin:
         at = np.concatenate([np.searchsorted(new["number"].to_numpy(), log.row), outcome.refused])
         return log_rows(log, refused, new["row"].take(pa.array(at)), ("horizon_us", "time_us", "edge_us"))
 
-    def _metrics(
-        self, join: QJoin, outcome: Outcome, before: Mapping[str, int], held: int, size: int
-    ) -> pa.Table:
+    def _metrics(self, join: QJoin, pairs: int, before: Mapping[str, int], held: int, size: int) -> pa.Table:
         new = {name: count - before[name] for name, count in join.counts.items()}
         (left, right), (left_newest, right_newest) = join.slacks_us, join.newest_us
         metrics = {
             "rows": new["processed"] + new["refused"],
-            "pairs": len(outcome.pairs),
+            "pairs": pairs,
             "missed": new["logged"],
             "refused": new["refused"],
             "unusable": new["unusable"],
@@ -99,7 +99,7 @@ class BucketJoin:
 
 def _shown(rows: pa.Table, first: int) -> pa.Table:
     """Return what pairs show of rows, by the kernel's numbers, which begin with ``first``."""
-    own = ["row", "event_us", *(name for name in rows.column_names if name.startswith("o_"))]
+    own = ["row", "event_us", *(name for name in rows.column_names if name.startswith(("o_", "k_")))]
     number = pa.array(np.arange(first, first + rows.num_rows))
     return pa.table({"number": number, **{name: rows[name] for name in own}})
 

@@ -3,7 +3,7 @@
 A segment has rows of one side that entered with one batch and are near in time:
 
     side, place, number, event_us, cell, n_0 ...    as the kernel holds them
-    row, o_<name> ...                               what pairs show
+    row, k_0 ..., o_<name> ...                      what pairs show, and the keys that are compared
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.bucket import Change, Left, Segment, cut_by_time, packed_rows, unpacked
+from lakehouse.queries.runtime.key_codes import key_codes
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
@@ -138,9 +139,12 @@ def _as_one(tables: Sequence[pa.Table]) -> pa.Table | None:
 
 
 def _numbered_anew(rows: pa.Table) -> pa.Table:
-    """Return each row once, numbered by event time: those that leave first come first."""
-    ids = np.column_stack([rows[name].to_numpy() for name in ("side", "row")])
-    _, first = np.unique(ids, axis=0, return_index=True)
+    """Return each row once, numbered by event time: those that leave first come first.
+
+    Rows are the same if all is that is known of them; their ids are hashes.
+    """
+    [same] = key_codes([rows.drop_columns(["number", "place"])])
+    _, first = np.unique(same.code, return_index=True)
     rows = rows.take(pa.array(first)).sort_by(
         [("event_us", "ascending"), ("side", "ascending"), ("row", "ascending")]
     )

@@ -132,7 +132,7 @@ def read(asked: Asked) -> PairsQuery | None:
 
 def _sides(sources: Sequence[Source], matching: Matching) -> tuple[Condition, tuple[PairSide, PairSide]]:
     """Return the condition on rows of both sides, and each side with its keys, numbers and own conditions."""
-    condition, *numbers = matching.condition()
+    condition, *numbers = matching.condition(lambda side, name: sources[side].columns[name].scale)
     keys = sorted(matching.keys)
     left, right = (
         PairSide(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
+from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality, scales_of
 from lakehouse.algorithms.late_join.margin import SEEING_SILENCES, judged_share, usual_margin
 from lakehouse.config.durations import format_duration
 from lakehouse.queries.kind import Conjunct, Output, Query, where_text
@@ -76,9 +77,9 @@ class PairsQuery(Query):
             for limit in (clock.idle_us, clock.ahead_of_arrival_us, clock.ahead_of_streams_us)
         )
         whole = (
-            f"{streams} WITHIN {format_duration(self.window_us)} KEYS [{keys}] NUMBERS [{numbers}] ON {self.condition}"
-            f" OUTPUTS [{outputs}] PERIOD {format_duration(self.period_us)} EVERY {format_duration(self.step_us)}"
-            f" CLOCK [{limits}]"
+            f"{streams} WITHIN {format_duration(self.window_us)} KEYS [{keys}] BY VALUE"
+            f" NUMBERS [{numbers}] ON {self.condition} OUTPUTS [{outputs}] PERIOD {format_duration(self.period_us)} "
+            f"EVERY {format_duration(self.step_us)} CLOCK [{limits}]"
         )
         return whole.replace("\n", "\\n")
 
@@ -113,7 +114,7 @@ class PairsQuery(Query):
 
 def held_row_bytes(query: PairsQuery) -> int:
     """Return about how many bytes of memory a row that is held takes, the mean of both sides."""
-    numbers = max(len(side.numbers) for side in query.sides)
+    numbers = sum(1 if scale is None else 2 for scale in scales_of(query.condition).values())
     return _ROW_BYTES + _NUMBER_BYTES * numbers + _SHOWN_BYTES * len(query.outputs) // 2
 
 
@@ -126,12 +127,12 @@ def _conjuncts(query: PairsQuery) -> Iterator[str]:
     left, right = query.sides
     yield from (f"{left.alias}.{a} = {right.alias}.{b}" for a, b in zip(left.keys, right.keys, strict=True))
     match query.condition:
-        case Band(width, column):
+        case Band(width, column, _, scale):
             names = " - ".join(_number(side, column) for side in query.sides)
-            yield f"|{names}| <= {width:g}"
-        case Distance(radius, columns):
+            yield f"|{names}| <= {_written(width, scale)}"
+        case Distance(radius, columns, _, scale):
             points = (", ".join(_number(side, column) for column in columns) for side in query.sides)
-            yield f"distance of ({') and ('.join(points)}) <= {radius:g}"
+            yield f"distance of ({') and ('.join(points)}) <= {_written(radius, scale)}"
         case Equality():
             pass
     yield from (_compared(query, each) for each in query.condition.where)
@@ -139,9 +140,17 @@ def _conjuncts(query: PairsQuery) -> Iterator[str]:
 
 def _compared(query: PairsQuery, each: Comparison) -> str:
     left, right = query.sides
-    plus = f" {'+' if each.plus > 0 else '-'} {abs(each.plus):g}" if each.plus else ""
+    plus = f" {'+' if each.plus > 0 else '-'} {_written(abs(each.plus), each.scale)}" if each.plus else ""
     sign = _SIGNS.get(each.operator, each.operator)
     return f"{_number(left, each.left)} {sign} {_number(right, each.right)}{plus}"
+
+
+def _written(number: float, scale: int | None) -> str:
+    """Return a number as people write it; of an exact one, which is in units of its scale, every digit."""
+    if scale is None:
+        return f"{number:g}"
+    exact = f"{Decimal(f'{int(number)}E-{scale}'):f}"
+    return exact.rstrip("0").rstrip(".") if "." in exact else exact
 
 
 def _number(side: PairSide, column: int) -> str:

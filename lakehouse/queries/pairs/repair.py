@@ -22,7 +22,7 @@ from lakehouse.queries.pairs.bucket import PAIR, pair_columns
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.needed_slack import COUNTS
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import as_batch, in_order, side_rows
+from lakehouse.queries.pairs.rows import as_batch, in_order, side_rows, with_equal_keys
 from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.bucket import filled
 from lakehouse.queries.runtime.by_bucket import Answered, Output, run_buckets
@@ -130,7 +130,9 @@ class BucketRepair:
         # By row, the stream time and the edge that were logged with it.
         known = np.zeros((2, len(batch)), np.int64)
         known[:, positions] = time_us, _edges(logged, self.query.window_us)
-        left, right = rows.take(pa.array(pairs.left)), rows.take(pa.array(pairs.right))
+        pairs, left, right = with_equal_keys(
+            pairs, *(rows.take(pa.array(at)) for at in (pairs.left, pairs.right))
+        )
         return pa.concat_tables(
             [
                 self._of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs)),

@@ -136,7 +136,7 @@ def _value(node: exp.Expr, rows: pa.RecordBatch) -> Any:
         case exp.Null():
             return pa.scalar(None)
         case exp.Cast():
-            return _cast(_value(node.this, rows), node.to.sql(DIALECT))
+            return _cast(_value(node.this, rows), node.to.sql(DIALECT), node.this.sql(DIALECT))
         case exp.Anonymous() | exp.If() | exp.Case() | exp.Coalesce():
             return _function(node, rows)
     return _condition(node, rows)
@@ -171,10 +171,15 @@ def _chosen(node: exp.Expr, other: Any, rows: pa.RecordBatch) -> Any:
     return _filled(found, rows.num_rows)
 
 
-def _cast(one: Any, kind: str) -> Any:
+def _cast(one: Any, kind: str, text: str) -> Any:
     if kind.lower() == "double":
         return double(one)
-    return pc.cast(_stored(one), _arrow_type(kind.lower()))
+    try:
+        return pc.cast(_stored(one), _arrow_type(kind.lower()))
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"expected values of {text} that fit {kind}, found one that does not: {error}"
+        ) from error
 
 
 @lru_cache(maxsize=256)

@@ -49,10 +49,9 @@ def key_codes(tables: Sequence[pa.Table | pa.RecordBatch]) -> list[KeyCodes]:
 
 
 def _dense(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the numbers of a column's values, from 0; null has the number 0 too."""
-    indices = column.dictionary_encode().indices
-    numbers: npt.NDArray[np.int64] = pc.fill_null(indices, 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers
+    """Return the numbers of a column's values; null has one of its own."""
+    indices = column.dictionary_encode("encode").indices
+    return np.asarray(indices.to_numpy(zero_copy_only=False), np.int64)
 
 
 def _as_one(columns: Sequence[Any]) -> pa.Array:

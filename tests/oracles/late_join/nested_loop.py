@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.conditions import Band, Comparison, Condition, Distance, Equality
-from lakehouse.algorithms.late_join.contract import LEFT, Batch, Outcome, Snapshot, online_pairs
+from lakehouse.algorithms.late_join.conditions import (
+    Band,
+    Comparison,
+    Condition,
+    Distance,
+    Equality,
+    scales_of,
+)
+from lakehouse.algorithms.late_join.contract import LEFT, MISSING, Batch, Outcome, Snapshot, online_pairs
 from tests.oracles.late_join.contract import empty_log
 
 if TYPE_CHECKING:
@@ -39,7 +46,7 @@ class NestedLoop:
     def process(self, batch: Batch) -> Outcome:
         """Compare each row with every row of the other side so far."""
         found: list[tuple[int, int, int]] = []
-        for row in _rows_of(batch):
+        for row in _rows_of(batch, self.condition):
             found += [as_pair(row, other) for other in self._rows if self.joins(row, other)]
             self._rows.append(row)
         columns = np.array(found, np.int64).reshape(-1, 3).T
@@ -108,9 +115,39 @@ def as_set(pairs: Pairs) -> set[tuple[int, int]]:
     return set(zip(pairs.left.tolist(), pairs.right.tolist(), strict=True))
 
 
-def _rows_of(batch: Batch) -> Iterator[Row]:
+def exact_numbers(*columns: Sequence[int | None]) -> np.ndarray:
+    """Return columns of exact numbers as a batch has them; None where one is missing."""
+    words = [
+        [
+            word
+            for number in line
+            for word in ((0, MISSING) if number is None else (number % 2**64, number >> 64))
+        ]
+        for line in zip(*columns, strict=True)
+    ]
+    whole = np.array([[each % 2**64 for each in line] for line in words], np.uint64)
+    return whole.reshape(-1, 2 * len(columns)).view(np.float64)
+
+
+def _numbers_of(batch: Batch, condition: Condition) -> list[tuple[Any, ...]]:
+    """Return the numbers of each row by their places in the condition: doubles and ints, NaN where one is missing."""
+    scales, found, at = scales_of(condition), [], 0
+    words = batch.numbers.view(np.int64)
+    for place in range(max(scales, default=-1) + 1):
+        if scales.get(place) is None:
+            found.append(batch.numbers[:, at].tolist())
+            at += 1
+            continue
+        both = words[:, at : at + 2].tolist()
+        found.append([math.nan if high == MISSING else (high << 64) + low % 2**64 for low, high in both])
+        at += 2
+    return list(zip(*found, strict=True)) if found else [()] * len(batch)
+
+
+def _rows_of(batch: Batch, condition: Condition) -> Iterator[Row]:
     columns = batch.side, batch.event_us, batch.row, batch.key, batch.missing
-    for *plain, numbers in zip(*(column.tolist() for column in columns), batch.numbers.tolist(), strict=True):
+    rows = _numbers_of(batch, condition)
+    for *plain, numbers in zip(*(column.tolist() for column in columns), rows, strict=True):
         side, event, row, key, missing = plain
         yield side, event, row, key, missing, tuple(numbers)
 

@@ -487,8 +487,9 @@ def test_a_definition_is_one_line_and_so_is_the_statement() -> None:
 
 def test_the_definition_that_homes_have_stored_stays_as_it_is() -> None:
     assert _parsed(WHOLE).definition() == (
-        "requests WHERE `kind` = 'A' JOIN replies WHERE `strength` > 0.6 WITHIN 2s KEYS [id = id] NUMBERS [temp | temp]"
-        " ON Equality(where=(Comparison(left=0, operator='<', right=0, plus=-0.5),))"
+        "requests WHERE `kind` = 'A' JOIN replies WHERE `strength` > 0.6 WITHIN 2s KEYS [id = id] BY VALUE"
+        " NUMBERS [temp | temp]"
+        " ON Equality(where=(Comparison(left=0, operator='<', right=0, plus=-0.5, scale=None),))"
         " OUTPUTS [device = 0.device, sent = 0.event_us, answer = 1.temp] PERIOD 1m EVERY 500ms CLOCK [10m, 1h, 1h]"
     )
 

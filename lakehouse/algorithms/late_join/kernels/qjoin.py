@@ -24,7 +24,7 @@ from numba import njit
 from lakehouse.algorithms.late_join.kernels.clock import NEXT_CHOICE, PROCESSED, TIME, tell_time
 from lakehouse.algorithms.late_join.kernels.ring import HEAD, TAIL, expire, keep, slot_of
 from lakehouse.algorithms.late_join.kernels.source import count_pairs
-from lakehouse.algorithms.late_join.probing import DISTANCE, EQUALITY, compare, is_near
+from lakehouse.algorithms.late_join.probing import DISTANCE, EQUALITY, compare, is_near, is_near_exactly
 from lakehouse.algorithms.late_join.slack_grid import bin_of
 
 # Rows of a block: what is known of them stays in the nearest cache.
@@ -172,13 +172,15 @@ def _walk_and_check(
     """
     entries_of_sides, _, values, _, ends = ring
     shape, reach, _, comparisons = plan
-    kind, first, second = shape
+    kind, first, second, is_exact = shape
+    width, bound, words, kept = reach[0].double, reach[0], numbers.view(np.int64), values.view(np.int64)
     entries, count, x, y = entries_of_sides.reshape(-1), np.uint64(0), 0.0, 0.0
     inside, is_compared = np.uint64(entries_of_sides.shape[1] - 1), comparisons.size > 0
     for index in range(asked):
         ask, place = asks[index], chains[index]
         at, base, other, tail = np.uint64(ask.at), np.uint64(ask.base), np.uint64(ask.base > 0), ask.tail
-        cell, low, high, mark, others = ask.cell, ask.low, ask.high, place & ~POSITION, values[other]
+        cell, low, high, mark = ask.cell, ask.low, ask.high, place & ~POSITION
+        others, more = values[other], kept[other]
         if kind != EQUALITY:
             x, y = numbers[at, first], numbers[at, second]
         if np.uint64(len(places)) < count + np.uint64(ends[other, HEAD] - tail):
@@ -190,11 +192,16 @@ def _walk_and_check(
             then, position_now, position = entry.ts, position, entry.next
             if (entry.cell != cell) | (then < low) | (then > high):
                 continue
-            if kind != EQUALITY:
-                dx, dy = x - others[where, first], y - others[where, second]
-                if not is_near(reach, dx, dy, kind == DISTANCE):
+            if is_exact:
+                if not is_near_exactly(bound, words, at, more, where, kind, first, second):
                     continue
-            if is_compared and not compare(comparisons, numbers, at, np.uint64(1) - other, others, where):
+            elif kind != EQUALITY:
+                dx, dy = x - others[where, first], y - others[where, second]
+                if not is_near(width, dx, dy, kind == DISTANCE):
+                    continue
+            if is_compared and not compare(
+                comparisons, numbers, words, at, np.uint64(1) - other, others, more, where
+            ):
                 continue
             places[count] = mark | np.uint64(position_now)
             count += np.uint64(1)

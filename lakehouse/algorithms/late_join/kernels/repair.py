@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.late_join.probing import DISTANCE, EQUALITY, compare, is_near
+from lakehouse.algorithms.late_join.probing import DISTANCE, EQUALITY, compare, is_near, is_near_exactly
 
 
 @njit(cache=True)
@@ -56,7 +56,8 @@ def join_in_order(rows: Any, start: int, window: int, plan: Any, chains: Any, mo
     side, event, cells, numbers, position, missed = rows
     shape, reach, offsets, comparisons = plan
     heads, following = chains
-    kind, first, second = shape
+    kind, first, second, is_exact = shape
+    width, bound, words = reach[0].double, reach[0], numbers.view(np.int64)
     slots, found, is_compared = len(heads), 0, len(comparisons) > 0
     for at in range(start, len(side)):
         if pairs.shape[1] - found < most:
@@ -75,12 +76,17 @@ def join_in_order(rows: Any, start: int, window: int, plan: Any, chains: Any, mo
                         continue
                 elif event[at] > missed[partner]:
                     continue
-                if kind != EQUALITY:
+                if is_exact:
+                    if not is_near_exactly(bound, words, at, words, partner, kind, first, second):
+                        continue
+                elif kind != EQUALITY:
                     dx = numbers[at, first] - numbers[partner, first]
                     dy = numbers[at, second] - numbers[partner, second]
-                    if not is_near(reach, dx, dy, kind == DISTANCE):
+                    if not is_near(width, dx, dy, kind == DISTANCE):
                         continue
-                if is_compared and not compare(comparisons, numbers, at, mine, numbers, partner):
+                if is_compared and not compare(
+                    comparisons, numbers, words, at, mine, numbers, words, partner
+                ):
                     continue
                 pairs[0, found] = max(own, position[partner])
                 pairs[1, found] = min(own, position[partner])
