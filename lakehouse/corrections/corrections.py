@@ -340,5 +340,5 @@ class _Old:
 
     def has_all_of(self, file: FileFacts) -> bool:
         """True if all rows of a file are so old, by its statistics."""
-        (_, newest_us), (_, last) = file.bounds["event_us"], file.bounds["batch"]
+        (_, newest_us), (_, last) = file.ends("event_us"), file.ends("batch")
         return newest_us is not None and newest_us < self.end_us and last is not None and last <= self.through

@@ -45,7 +45,7 @@ from lakehouse.storage.tables.backfill import Backfill, new_columns, plan_backfi
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.rollup_table import Marker, RollupSchema, read_marker, read_rollup_schema
 from lakehouse.storage.tables.table_commits import arrow_schema
-from lakehouse.storage.tables.table_log import files_between
+from lakehouse.storage.tables.table_log import file_facts, files_between
 from lakehouse.storage.tables.table_reads import pieces_of, read_between
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def rebuild_range(
         building = Building(folder_of(stream, newest), sink, contained.batch)
         rows = RawRows(0, contained.batch, low, high)
         replaced = _Replaced(low, high, becomes is not None)
-        files = files_between(path, None if becomes else ("start_us", low, high - 1))
+        files = file_facts(path, None if becomes else ("start_us", low, high - 1))
         written, _ = write_nodes(engine, layout.raw(stream.name), [rows], building, step)
         entries = [written]
         without = rewrite_without(engine, path, files, replaced, f"{step}: remove old ones")

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
 from lakehouse.storage.control.lease import MERGE_S, files_of, lease
-from lakehouse.storage.tables.table_log import Between, FileFacts, file_facts, files_between
+from lakehouse.storage.tables.table_log import Between, FileFacts, file_facts
 from lakehouse.storage.tables.table_reads import pieces_of
 from lakehouse.storage.tables.tables_place import place_at
 
@@ -44,7 +44,9 @@ class Rewritten:
     removed: Sequence[str]
 
 
-def rewrite_without(engine: Engine, table: Path, files: Sequence[Path], gone: Gone, step: str) -> Rewritten:
+def rewrite_without(
+    engine: Engine, table: Path, files: Sequence[FileFacts], gone: Gone, step: str
+) -> Rewritten:
     """Write files of a table again, without the rows that go; those without such rows stay.
 
     Nothing is committed. Cost: one Spark job; the columns that ``gone`` looks at of each file, and all of those with
@@ -52,9 +54,9 @@ def rewrite_without(engine: Engine, table: Path, files: Sequence[Path], gone: Go
     """
     sink = sink_of(table)
     kernel = partial(_without, sink=sink, gone=gone)
-    partitions = {each.path: json.dumps(each.partition) for each in file_facts(table, ())}
-    own = pa.array([partitions[path] for path in files], pa.string())
-    found = engine.map(file_items(files).append_column("partition", own), kernel, _REPLACED, step)
+    own = pa.array([json.dumps(file.partition) for file in files], pa.string())
+    items = file_items([file.path for file in files]).append_column("partition", own)
+    found = engine.map(items, kernel, _REPLACED, step)
     root = table.absolute()
     removed = [str(place_at(path).relative_to(root)) for path in found["replaced"].to_pylist()]
     return Rewritten(found.filter(pc.is_valid(found["path"])).drop_columns(["replaced"]), removed)
@@ -78,10 +80,11 @@ def remove_rows(
         LeaseHeld: when the merge takes longer than ``MERGE_S``.
     """
     with lease(files_of(table), MERGE_S):
-        whole = {file.path for file in file_facts(table, tuple(gone.columns)) if goes_whole(file)}
-        files = [path for path in files_between(table, between) if path not in whole]
+        files, whole = list[FileFacts](), list[FileFacts]()
+        for file in file_facts(table, between):
+            (whole if goes_whole(file) else files).append(file)
         found = rewrite_without(engine, table, files, gone, step)
-        removed = [*found.removed, *(str(path.relative_to(table)) for path in whole)]
+        removed = [*found.removed, *(str(file.path.relative_to(table)) for file in whole)]
         if removed or writer:
             commit_entries(table, found.entries, writer, removed)
 

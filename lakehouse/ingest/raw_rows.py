@@ -37,7 +37,7 @@ class RawRows:
 
     def may_be_in(self, file: FileFacts) -> bool:
         """True if a file may have such a row, by its statistics."""
-        (low, high), (first, last) = (file.bounds[name] for name in ("event_us", "batch"))
+        (low, high), (first, last) = (file.ends(name) for name in ("event_us", "batch"))
         is_of_batches = last is None or first is None or (first <= self.last and last >= self.first)
         return is_of_batches and (low is None or high is None or (low < self.to_us and high >= self.from_us))
 
@@ -51,7 +51,7 @@ class RawRows:
 
 def raw_items(raw: Path, *chosen: RawRows) -> pa.Table:
     """Return the files that may have such rows as items of an engine, several small ones each, with their ``rows``."""
-    facts = file_facts(raw, ("event_us", "batch"))
+    facts = file_facts(raw)
     return pa.Table.from_pylist([item for rows in chosen for item in _items(facts, rows)], _ITEMS)
 
 

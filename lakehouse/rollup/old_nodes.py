@@ -24,7 +24,7 @@ from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.rollup_table import declared_schema
 from lakehouse.storage.tables.table_commits import arrow_schema, fitted
-from lakehouse.storage.tables.table_log import files_between, most_rows
+from lakehouse.storage.tables.table_log import file_facts
 from lakehouse.storage.tables.table_reads import pieces_of
 
 if TYPE_CHECKING:
@@ -116,9 +116,10 @@ def write_old_nodes(
     """
     with opened(table) as known:
         columns = arrow_schema(known)
-    buckets = 1 + most_rows(table, NODES) * len(plan.sources) // ROWS_A_TASK
+    files = file_facts(table, NODES)
+    buckets = 1 + sum(file.rows for file in files) * len(plan.sources) // ROWS_A_TASK
     old = OldNodes(schema, columns, plan, building, newest_us, buckets)
-    items = file_items(files_between(table, NODES))
+    items = file_items([file.path for file in files])
     rows_schema = building.folder.schema.append(_BUCKET)
     return engine.by_key(
         *(items, partial(_moved, old=old), rows_schema, _BUCKET.name),

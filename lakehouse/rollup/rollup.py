@@ -40,7 +40,7 @@ from lakehouse.storage.tables.rollup_table import (
 )
 from lakehouse.storage.tables.schema_change import compare_schemas
 from lakehouse.storage.tables.table_commits import fitted, set_properties
-from lakehouse.storage.tables.table_log import Between, bounds, most_rows, read_parts
+from lakehouse.storage.tables.table_log import Between, bounds, file_facts, read_parts
 
 log = logging.getLogger(__name__)
 # The values of partial nodes that are folded at a time, in one to two gigabytes: a million nodes of three measures.
@@ -114,7 +114,7 @@ def _times(table: Path, stream: Stream, most: int) -> list[Between]:
     ((first, last),) = bounds(table, ["start_us"], NODES)
     if first is None or last is None:
         return []
-    if most_rows(table, NODES) <= most:
+    if sum(file.rows for file in file_facts(table, NODES)) <= most:
         return [("start_us", first, last)]
     width = stream.levels[-1 if stream.counters else 0].width_us
     width *= -(-(last - first + 1) // (width * _COUNTED))

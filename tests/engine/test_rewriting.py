@@ -15,7 +15,7 @@ from lakehouse.engine import engine_of
 from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.engine.rewriting import remove_rows, rewrite_without
 from lakehouse.storage.tables.table_commits import create_table
-from lakehouse.storage.tables.table_log import files_between, newest_version, read_rows
+from lakehouse.storage.tables.table_log import file_facts, files_between, newest_version, read_rows
 from tests.support.table_rows import table_rows
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def test_rows_go_and_files_without_them_stay(
         commit_entries(table, sink_of(table).write(rows))
     before, version = {str(path) for path in files_between(table, None)}, newest_version(table) or 0
 
-    found = rewrite_without(engine_of(session), table, files_between(table, None), Even(), "remove numbers")
+    found = rewrite_without(engine_of(session), table, file_facts(table), Even(), "remove numbers")
 
     assert (len(found.removed), found.entries["rows"].to_pylist()) == (2, [2])
     commit_entries(table, found.entries, removed=found.removed)

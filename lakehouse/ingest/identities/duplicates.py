@@ -33,7 +33,7 @@ from lakehouse.ingest.identities.identities import (
 )
 from lakehouse.storage.identity_index import Batches, Hashes
 from lakehouse.storage.tables.table_files import source
-from lakehouse.storage.tables.table_log import files_with, newest_version
+from lakehouse.storage.tables.table_log import file_facts
 from lakehouse.storage.tables.tables_place import place_at
 
 # Suspects are compared this many at a time: each takes about 200 bytes of memory.
@@ -207,9 +207,17 @@ class _Wanted:
 
     def files(self, table: Path) -> list[Path]:
         """Return the files of a table that may have such a row, none where there is no table."""
-        if not len(self.batches) or newest_version(table) is None:
+        if not len(self.batches):
             return []
-        return files_with(table, "batch", self.batches.tolist(), ("event_us", self.low, self.high))
+        files = file_facts(table, ("event_us", self.low, self.high))
+        return [file.path for file in files if self._may_be_of(*file.ends("batch"))]
+
+    def _may_be_of(self, first: int | None, last: int | None) -> bool:
+        """True if a wanted batch lies between two, or these are not known."""
+        if first is None or last is None:
+            return True
+        at = np.searchsorted(self.batches, first)
+        return bool(at < len(self.batches) and self.batches[at] <= last)
 
     def near(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
         """Return which rows have such a batch and time."""

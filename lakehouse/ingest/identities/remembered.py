@@ -58,7 +58,7 @@ def forget(layout: Home, stream: Stream, before_us: int) -> None:
     if newest_version(table) is None:
         return
     with tables.lease(files_of(table), tables.MERGE_S):
-        ends = ((file.path, file.bounds["event_us"][1]) for file in file_facts(table, ("event_us",)))
+        ends = ((file.path, file.ends("event_us")[1]) for file in file_facts(table))
         gone = [str(path.relative_to(table)) for path, last in ends if last is not None and last < before_us]
         if gone:
             commit(open_table(table), table, [], gone)
@@ -66,8 +66,8 @@ def forget(layout: Home, stream: Stream, before_us: int) -> None:
 
 def oldest_end(layout: Home, stream: Stream, before_us: int) -> int | None:
     """Return where the files end that hold only identities of before a time, None where there are none."""
-    files = file_facts(layout.remembered(stream.name), ("event_us",))
-    ends = (last + 1 for _, last in (file.bounds["event_us"] for file in files) if last is not None)
+    files = file_facts(layout.remembered(stream.name))
+    ends = (last + 1 for _, last in (file.ends("event_us") for file in files) if last is not None)
     return max((end for end in ends if end <= before_us), default=None)
 
 

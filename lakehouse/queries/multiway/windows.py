@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from lakehouse.engine.parts import TableSink
     from lakehouse.queries.multiway.query import MultiwayQuery
 
-_BOUNDS = ("batch", "event_us")
 _RESULT = pa.schema([*SUNK, ("kinds", pa.string()), *COUNTS])
 Since = Sequence[int | None]
 
@@ -142,7 +141,7 @@ class Windows:
     @classmethod
     def of(cls, query: MultiwayQuery, table: Path, batch: int, since_us: Since) -> Windows:
         """Return the rows that a table has now, as a batch sees them that has been appended."""
-        return cls(query, table, batch, since_us, file_facts(table, _BOUNDS))
+        return cls(query, table, batch, since_us, file_facts(table))
 
     def rows(self, side: int, places: int, passing: Passing | None = None) -> SideRows:
         """Return the rows of a side with the place in which those of a key meet; ``passing``: some of them."""
@@ -181,7 +180,7 @@ class Windows:
         return [each for each in self.files if each.partition["side"] == str(side)]
 
     def _is_met(self, file: FileFacts) -> bool:
-        (oldest, newest), (_, latest) = (file.bounds[name] for name in _BOUNDS)
+        (oldest, newest), (_, latest) = (file.ends(name) for name in ("batch", "event_us"))
         since_us = self.since_us[int(file.partition["side"] or 0)]
         is_earlier = oldest is None or oldest < self.batch
         is_near = since_us is None or latest is None or latest >= since_us

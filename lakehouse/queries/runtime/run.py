@@ -24,7 +24,7 @@ from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.query_meaning import require_same
-from lakehouse.storage.tables.table_log import file_bounds
+from lakehouse.storage.tables.table_log import file_facts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,11 +130,12 @@ class QueryRun(ABC, Generic[Q]):
 
     def state_files(self, manifest: BatchManifest) -> SegmentFiles:
         """Return the files in which the tasks of a batch find the state that earlier batches left."""
-        ends = file_bounds(self.layout.states(self.query.name), ("batch", "leave_us", "bucket"))
-        files = [
-            StateFile(str(path.absolute()), *batches, last, *buckets)
-            for path, (batches, (_, last), buckets) in ends.items()
-        ]
+        files = (
+            StateFile(
+                str(file.path.absolute()), *file.ends("batch"), file.ends("leave_us")[1], *file.ends("bucket")
+            )
+            for file in file_facts(self.layout.states(self.query.name))
+        )
         return SegmentFiles(tuple(files), manifest.number)
 
     def state_before(self, manifest: BatchManifest, files: SegmentFiles) -> StateBefore:

@@ -6,18 +6,23 @@ Other commits fold or move existing nodes, or are corrections, which the caller 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from lakehouse.serving.publish.publish import Published
 from lakehouse.serving.publish.snapshot import ChangedNodes, StreamSnapshot
 from lakehouse.storage.layout import Home
-from lakehouse.storage.tables.table_log import files_between, newest_version
+from lakehouse.storage.tables.table_log import (
+    added_files,
+    commit_actions,
+    commit_at,
+    files_between,
+    newest_version,
+)
 
 Actions = list[dict[str, Any]]
 # How long versions share nodes and rows before all are written anew, sorted, and compared with the shared ones.
@@ -61,7 +66,7 @@ def nodes_since(table: Path, stream: str, after: int, through: int) -> list[Path
         if any("remove" in action for action in actions):
             return None
         last = max(last, batch)
-        found = [table / unquote(action["add"]["path"]) for action in actions if "add" in action] + found
+        found = added_files(table, actions) + found
     else:
         if oldest != 0:
             return None
@@ -76,9 +81,9 @@ def _appended(actions: Actions, writer: str) -> int | None:
 
 def _backwards(table: Path) -> Iterator[tuple[int, Actions]]:
     """Yield each commit's number and actions, newest first, as far back as the log has all of them."""
-    log, newest = table / "_delta_log", newest_version(table)
+    newest = newest_version(table)
     number = -1 if newest is None else newest
-    while number >= 0 and (commit := log / f"{number:020d}.json").exists():
-        lines = commit.read_text(encoding="utf-8").splitlines()
-        yield number, [json.loads(line) for line in lines if line]
-        number -= 1
+    with suppress(FileNotFoundError):
+        while number >= 0:
+            yield number, commit_actions(commit_at(table, number))
+            number -= 1

@@ -21,7 +21,7 @@ from lakehouse.serving.segments.segments import ROWS, catalog, new_segment, seal
 from lakehouse.serving.segments.shared_rows import SCHEMA, RowsBefore, SharedRows
 from lakehouse.serving.versions.versions import draft_path
 from lakehouse.storage.tables.appends import appended_since, before_appended
-from lakehouse.storage.tables.table_log import newest_version, read_log, table_id
+from lakehouse.storage.tables.table_log import files_between, newest_version, table_id
 from lakehouse.storage.tables.tables_place import place_at
 from sql import statement
 
@@ -136,7 +136,7 @@ class RowStore:
         if came is None:
             self._before.pop(table.name, None)
         before = self.open(table, declared)
-        files = self._files(source.delta) if before is None or came is None else came
+        files = files_between(source.delta, None) if before is None or came is None else came
         finished = source.finished(table.batches, table.repairs)
         is_new = f"({finished})"
         if before is not None:
@@ -150,11 +150,6 @@ class RowStore:
         self.close(table)
         self._tables[table.name].log_version = self._contained(source.delta, files, finished, newest)
         return before
-
-    @staticmethod
-    def _files(delta: Path) -> list[Path]:
-        log = read_log(delta)
-        return list(log.files) if log else []
 
     def _contained(self, delta: Path, files: Sequence[Path], finished: str, newest: int | None) -> int | None:
         """Return the last commit, at most ``newest``, up to which all rows are finished; None if the log lacks it."""

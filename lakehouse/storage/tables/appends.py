@@ -5,14 +5,12 @@ Merging small files moves rows and adds none, so a file that was appended is rea
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from lakehouse.storage.damaged import naming
-from lakehouse.storage.tables.table_log import newest_version
+from lakehouse.storage.tables.table_log import added_files, commit_actions, commit_at, newest_version
 
 
 def appended_since(table: Path, version: int) -> list[Path] | None:
@@ -29,7 +27,7 @@ def appended_since(table: Path, version: int) -> list[Path] | None:
         actions = _changes(table, version)
         if actions is None or any("remove" in action for action in actions):
             return None
-        found += _added(table, actions)
+        found += added_files(table, actions)
     return found if all(path.exists() for path in found) else None
 
 
@@ -43,22 +41,15 @@ def before_appended(table: Path, files: Sequence[Path]) -> int | None:
         actions = None if version is None else _changes(table, version)
         if version is None or actions is None:
             return None
-        left -= set(_added(table, actions))
+        left -= set(added_files(table, actions))
         version -= 1
     return version
 
 
-def _added(table: Path, actions: Sequence[dict[str, Any]]) -> list[Path]:
-    return [table / unquote(action["add"]["path"]) for action in actions if "add" in action]
-
-
 def _changes(table: Path, version: int) -> list[dict[str, Any]] | None:
     """Return what a commit adds and removes, but where it moves rows to other files; None where the log lacks it."""
-    commit = table / "_delta_log" / f"{version:020d}.json"
-    try:
-        with naming(commit):
-            lines = commit.read_text(encoding="utf-8").splitlines()
-            found = [action for action in map(json.loads, lines) if "add" in action or "remove" in action]
-    except FileNotFoundError:
-        return None
-    return [action for action in found if next(iter(action.values())).get("dataChange", True)]
+    with suppress(FileNotFoundError):
+        actions = commit_actions(commit_at(table, version))
+        files = [action for action in actions if "add" in action or "remove" in action]
+        return [action for action in files if next(iter(action.values())).get("dataChange", True)]
+    return None

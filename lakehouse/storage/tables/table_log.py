@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import json
 import struct
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from lakehouse.storage.damaged import naming
@@ -31,19 +30,76 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Between = tuple[str, int, int | None]
 # Least and largest values, both included, of disjoint ranges that ascend.
 Ranges = Sequence[tuple[int, int]]
-# What the log says of each file, by the path as it writes it.
-_Files = dict[str, Mapping[str, Any]]
+
+
+class FileFacts(NamedTuple):
+    """Log entry of one file; no file is opened for it. ``spelt``: its path as the log spells it."""
+
+    table: Path
+    spelt: str
+    size: int
+    partition: Mapping[str, str | None]
+    statistics: Mapping[str, Any]
+
+    @property
+    def path(self) -> Path:
+        """Path of the file."""
+        return self.table / unquote(self.spelt)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the file, 0 where it came without their count."""
+        return self.statistics.get("numRecords") or 0
+
+    def ends(self, column: str) -> tuple[Any, Any]:
+        """Return the least and the largest value of a column, Nones where the statistics lack one of them."""
+        low = self.statistics.get("minValues", {}).get(column)
+        high = self.statistics.get("maxValues", {}).get(column)
+        return (None, None) if low is None or high is None else (low, high)
+
+    def may_hold(self, between: Between | None) -> bool:
+        """True if the file may have a row in between."""
+        if between is None:
+            return True
+        (least, largest), (_, low, high) = self.ends(between[0]), between
+        return least is None or (largest >= low and (high is None or least <= high))
+
+    def tells_ends(self, columns: Sequence[str], between: Between | None) -> bool:
+        """True if the statistics hold the extremes of some columns among the rows in between."""
+        nulls = self.statistics.get("nullCount", {})
+        if between is not None:
+            (least, largest), (column, low, high) = self.ends(between[0]), between
+            if least is None or nulls.get(column) != 0:
+                return False
+            if least < low or (high is not None and largest > high):
+                return False
+        all_null = self.statistics.get("numRecords")
+        return all(self.ends(name)[0] is not None or nulls.get(name, -1) == all_null for name in columns)
 
 
 @dataclass(frozen=True)
 class TableFacts:
-    """A table's current version: ``files`` with their bytes; ``rows`` is None where one came without its count."""
+    """A table's current version and the files that it has."""
 
     version: int
     properties: Mapping[str, str]
-    files: Mapping[Path, int]
-    bytes: int
-    rows: int | None
+    entries: Sequence[FileFacts]
+
+    @property
+    def files(self) -> dict[Path, int]:
+        """The files with their bytes."""
+        return {file.path: file.size for file in self.entries}
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.entries)
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of all files, None where one came without its count."""
+        counts: list[int | None] = [file.statistics.get("numRecords") for file in self.entries]
+        return None if None in counts else sum(file.rows for file in self.entries)
 
 
 @dataclass(frozen=True)
@@ -92,6 +148,21 @@ def commit_at(table: Path, version: int) -> Path:
     return table / "_delta_log" / f"{version:020d}.json"
 
 
+def commit_actions(commit: Path) -> list[dict[str, Any]]:
+    """Return the actions of a commit.
+
+    Raises:
+        FileNotFoundError: when the log has it no more.
+    """
+    with naming(commit):
+        return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines() if line]
+
+
+def added_files(table: Path, actions: Sequence[dict[str, Any]]) -> list[Path]:
+    """Return the files that the actions of a commit add."""
+    return [table / unquote(action["add"]["path"]) for action in actions if "add" in action]
+
+
 def commits_after(table: Path, version: int) -> Iterator[Path]:
     """Yield the commits after one. Cost: a look for each, on a store a listing from there on."""
     if is_on_store(table):
@@ -116,27 +187,31 @@ def newest_version(table: Path) -> int | None:
 
 
 def read_log(table: Path) -> TableFacts | None:
-    """Return what the table's log says, None where there is no table."""
+    """Return the table's current version by its log, None where there is no table."""
     tail = _tail(table)
     if tail.version is None:
         return None
-    properties, files = _replayed(tail)
-    counts: list[Any] = [_statistics(added).get("numRecords") for added in files.values()]
-    return TableFacts(
-        version=tail.version,
-        properties=properties,
-        files={table / unquote(path): added["size"] for path, added in files.items()},
-        bytes=sum(added["size"] for added in files.values()),
-        rows=None if None in counts else sum(counts),
-    )
+    properties: dict[str, str] = {}
+    files: dict[str, Mapping[str, Any]] = {}
+    for action in _actions(tail, "metaData", "add"):
+        if action.get("metaData"):  # a checkpoint has pairs, a commit an object
+            properties = dict(action["metaData"].get("configuration") or {})
+        if action.get("remove"):
+            files.pop(action["remove"]["path"], None)
+        if action.get("add"):
+            files[action["add"]["path"]] = action["add"]
+    return TableFacts(tail.version, properties, [_facts(table, added) for added in files.values()])
 
 
-def files_as_spelt(table: Path) -> tuple[int, dict[str, int]]:
-    """Return a table's version, and the bytes of its files by path, as its log spells that."""
-    tail = _tail(table)
-    if tail.version is None:
-        raise FileNotFoundError(2, "No table", str(table))
-    return tail.version, {path: added["size"] for path, added in _replayed(tail)[1].items()}
+def _facts(table: Path, added: Mapping[str, Any]) -> FileFacts:
+    partition, statistics = dict(added.get("partitionValues") or {}), json.loads(added.get("stats") or "{}")
+    return FileFacts(table, added["path"], added["size"], partition, statistics)
+
+
+def file_facts(table: Path, between: Between | None = None) -> list[FileFacts]:
+    """Return the files that may have a row in between, by their statistics; none where there is no table."""
+    log = read_log(table)
+    return [file for file in log.entries if file.may_hold(between)] if log else []
 
 
 def read_columns(
@@ -147,13 +222,11 @@ def read_columns(
     Files whose statistics rule a row out are not opened.
     """
     found: list[tuple[Any, ...]] = []
-    for path, added in _replayed(_tail(table))[1].items():
-        if between is None or _may_hold(_statistics(added), between):
-            read = _read_file(table / unquote(path), columns, between)
-            there = set(read.column_names)
-            # A column that came to the table later has no values in older files.
-            none = [None] * read.num_rows
-            found += zip(*(_values(read[name]) if name in there else none for name in columns), strict=True)
+    for read in read_parts(table, columns, between):
+        there = set(read.column_names)
+        # A column that came to the table later has no values in older files.
+        none = [None] * read.num_rows
+        found += zip(*(_values(read[name]) if name in there else none for name in columns), strict=True)
     return found
 
 
@@ -165,39 +238,13 @@ def read_parts(table: Path, columns: Sequence[str], between: Between | None) -> 
 
 def files_between(table: Path, between: Between | None) -> list[Path]:
     """Return the files whose statistics let them have a row in between."""
-    return [
-        table / unquote(path)
-        for path, added in _replayed(_tail(table))[1].items()
-        if between is None or _may_hold(_statistics(added), between)
-    ]
+    return [file.path for file in file_facts(table, between)]
 
 
 def files_near(table: Path, column: str, ranges: Ranges) -> list[tuple[Path, int]]:
     """Return the files that may have a row of which a column lies in one of some ranges, and how many rows each has."""
-    found = []
-    for path, added in _replayed(_tail(table))[1].items():
-        stats = _statistics(added)
-        if any(_may_hold(stats, (column, *each)) for each in ranges):
-            found.append((table / unquote(path), stats.get("numRecords") or 0))
-    return found
-
-
-def most_rows(table: Path, between: Between | None = None) -> int:
-    """Return how many rows the files have that may have one in between: no fewer than there are."""
-    stats = (_statistics(added) for added in _replayed(_tail(table))[1].values())
-    return sum(each.get("numRecords") or 0 for each in stats if between is None or _may_hold(each, between))
-
-
-def files_with(table: Path, column: str, values: Sequence[int], between: Between) -> list[Path]:
-    """Return the files that may hold a row with one of some values, in order, in a column, and which is in between."""
-    found = []
-    for path, added in _replayed(_tail(table))[1].items():
-        stats = _statistics(added)
-        least, largest = _ends(stats, column) or (values[0], values[-1])
-        at = bisect_left(values, least)
-        if at < len(values) and values[at] <= largest and _may_hold(stats, between):
-            found.append(table / unquote(path))
-    return found
+    near = (file for file in file_facts(table) if any(file.may_hold((column, *each)) for each in ranges))
+    return [(file.path, file.rows) for file in near]
 
 
 def bounds(
@@ -208,72 +255,14 @@ def bounds(
     Files are opened only where their statistics do not tell: cost, as that of ``read_log``.
     """
     found: list[list[int]] = [[] for _ in columns]
-    for path, added in _replayed(_tail(table))[1].items():
-        stats = _statistics(added)
-        if between is not None and not _may_hold(stats, between):
-            continue
-        statistics = _extremes(stats, columns) if between is None or _holds_only(stats, between) else None
-        if statistics is None:
-            read = _read_file(table / unquote(path), columns, between)
-            statistics = [_values(read[name]) for name in columns]
-        for values, more in zip(found, statistics, strict=True):
+    for file in file_facts(table, between):
+        ends: list[Sequence[Any]] = [file.ends(name) for name in columns]
+        if not file.tells_ends(columns, between):
+            read = _read_file(file.path, columns, between)
+            ends = [_values(read[name]) for name in columns]
+        for values, more in zip(found, ends, strict=True):
             values += [value for value in more if value is not None]
     return [(min(values, default=None), max(values, default=None)) for values in found]
-
-
-def file_bounds(table: Path, columns: Sequence[str]) -> dict[Path, tuple[tuple[int | None, int | None], ...]]:
-    """Return each file's least and largest value of some columns by its statistics; Nones where these do not tell."""
-    ends = {
-        table / unquote(path): [_ends(_statistics(added), column) or (None, None) for column in columns]
-        for path, added in _replayed(_tail(table))[1].items()
-    }
-    return {path: tuple((low, high) for low, high in found) for path, found in ends.items()}
-
-
-@dataclass(frozen=True)
-class FileFacts:
-    """Log entry of one file: values of the partition columns, rows, and the ends of some columns (or Nones)."""
-
-    path: Path
-    partition: Mapping[str, str | None]
-    rows: int
-    bounds: Mapping[str, tuple[int | None, int | None]]
-
-
-def file_facts(table: Path, columns: Sequence[str]) -> list[FileFacts]:
-    """Return what the log says of each file, with its least and largest value of some columns; no file is opened."""
-    found = []
-    for path, added in _replayed(_tail(table))[1].items():
-        stats = _statistics(added)
-        ends = {column: _ends(stats, column) or (None, None) for column in columns}
-        bounds = {column: (low, high) for column, (low, high) in ends.items()}
-        values = dict(added.get("partitionValues") or {})
-        found.append(FileFacts(table / unquote(path), values, stats.get("numRecords") or 0, bounds))
-    return found
-
-
-def _statistics(added: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what the log says of the values in a file, which may be nothing."""
-    stats: Mapping[str, Any] = json.loads(added.get("stats") or "{}")
-    return stats
-
-
-def _extremes(stats: Mapping[str, Any], columns: Sequence[str]) -> list[list[Any]] | None:
-    """Return the extremes of some columns in a file by its statistics, None where those lack one that has values."""
-    found = []
-    for column in columns:
-        ends = _ends(stats, column)
-        is_empty = stats.get("nullCount", {}).get(column, -1) == stats.get("numRecords")
-        if not ends and not is_empty:
-            return None
-        found.append(ends)
-    return found
-
-
-def _ends(stats: Mapping[str, Any], column: str) -> list[Any]:
-    """Return the least and the largest value of a column, nothing where the statistics lack them."""
-    ends = [stats.get(bound, {}).get(column) for bound in ("minValues", "maxValues")]
-    return [] if None in ends else ends
 
 
 def _read_file(path: Path, columns: Sequence[str], between: Between | None) -> Any:
@@ -309,43 +298,14 @@ def _values(column: Any) -> list[Any]:
     return [None if number is None else _EPOCH + timedelta(microseconds=number) for number in numbers]
 
 
-def _replayed(tail: _Tail) -> tuple[dict[str, str], _Files]:
-    """Return a table's properties, and its files by path, as the log comes to them."""
-    properties: dict[str, str] = {}
-    files: _Files = {}
-    for action in _actions(tail, "metaData", "add"):
-        if action.get("metaData"):  # a checkpoint has pairs, a commit an object
-            properties = dict(action["metaData"].get("configuration") or {})
-        if action.get("remove"):
-            files.pop(action["remove"]["path"], None)
-        if action.get("add"):
-            files[action["add"]["path"]] = action["add"]
-    return properties, files
-
-
-def _may_hold(stats: Mapping[str, Any], between: Between) -> bool:
-    """Return whether a file may have a row in between."""
-    column, low, high = between
-    ends = _ends(stats, column)
-    return not ends or (ends[1] >= low and (high is None or ends[0] <= high))
-
-
-def _holds_only(stats: Mapping[str, Any], between: Between) -> bool:
-    """Return whether all rows of a file are in between."""
-    column, low, high = between
-    ends = _ends(stats, column)
-    if not ends or stats.get("nullCount", {}).get(column) != 0:
-        return False
-    return ends[0] >= low and (high is None or ends[1] <= high)
-
-
 def read_rows(table: Path) -> list[dict[str, Any]]:
     """Return every row of a small table, none where there is no table; maps come as lists of pairs."""
-    if (found := read_log(table)) is None or not found.files:
+    files = file_facts(table)
+    if not files:
         return []
     import pyarrow.parquet
 
-    return [row for path in found.files for row in pyarrow.parquet.read_table(source(path)).to_pylist()]
+    return [row for file in files for row in pyarrow.parquet.read_table(source(file.path)).to_pylist()]
 
 
 def _actions(tail: _Tail, *kinds: str) -> Iterator[dict[str, Any]]:
@@ -354,9 +314,4 @@ def _actions(tail: _Tail, *kinds: str) -> Iterator[dict[str, Any]]:
         for kind in kinds:
             yield from checkpoint.actions(tail.checkpoint, kind)
     for commit in tail.commits:
-        yield from _actions_of(commit)
-
-
-def _actions_of(commit: Path) -> list[dict[str, Any]]:
-    with naming(commit):
-        return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
+        yield from commit_actions(commit)

@@ -19,7 +19,7 @@ from lakehouse.storage.atomic_files import write_text
 from lakehouse.storage.control.seal import fences, require_leases
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.tables.table_commits import MOST_TRIES, DataFile
-from lakehouse.storage.tables.table_log import commit_at, files_as_spelt
+from lakehouse.storage.tables.table_log import commit_at, read_log
 from lakehouse.storage.tables.tables_place import is_on_store
 
 
@@ -42,10 +42,13 @@ def replace_table(table: Path, schema: str, properties: Mapping[str, str], added
     # One table for all tries: the entry is known by it where the answer to a write was lost.
     made = str(uuid.uuid4())
     for _ in range(MOST_TRIES):
-        version, removed = files_as_spelt(table)
+        if (log := read_log(table)) is None:
+            raise FileNotFoundError(2, "No table", str(table))
+        removed = {file.spelt: file.size for file in log.entries}
         require_leases(table)
         actions = _actions(table, made, schema, properties, added, removed)
-        if _is_written(commit_at(table, version + 1), "".join(f"{json.dumps(each)}\n" for each in actions)):
+        entry = "".join(f"{json.dumps(each)}\n" for each in actions)
+        if _is_written(commit_at(table, log.version + 1), entry):
             return
     raise CommittedMeanwhile(f"{table}: others committed each time that it was to be replaced: run it again")
 
