@@ -34,6 +34,8 @@ def _prefix(text: str) -> str:
     return text
 
 
+# As columns.NAME, whose module takes long to load.
+_QUERY = re.compile(r"[a-z][a-z0-9_]{0,99}")
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 Duration = Annotated[timedelta, BeforeValidator(_timedelta)]
 
@@ -109,7 +111,8 @@ def airflow_home(path: Path, home: Path | None = None, named: str | None = None)
         home or located(asked, path.parent),
         tables,
         tuple(_table(content, "streams")),
-        tuple(sorted(file.stem for file in folder.glob("*.sql"))),
+        # A file of another name is no query, and could not be a task.
+        tuple(sorted(file.stem for file in folder.glob("*.sql") if _QUERY.fullmatch(file.stem))),
     )
 
 

@@ -45,6 +45,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "queries").mkdir()
     for name in QUERIES:
         (tmp_path / "queries" / f"{name}.sql").touch()
+    (tmp_path / "queries" / "no name.sql").touch()
     monkeypatch.setenv("TIDEMARK_CONFIG", str(path))
     monkeypatch.delenv("TIDEMARK_HOME", raising=False)
     return path
