@@ -33,17 +33,19 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
         subject_of(query),
         [*layout.tables_of(query), *of_streams],
         f"{declared.definition()} {settings.queries.published}",
-        lambda: _checked(settings, query),
+        lambda: _checked(settings, spark, query),
     )
 
 
-def _checked(settings: Settings, query: str) -> dict[str, Any]:
+def _checked(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
+    from lakehouse.engine import engine_of
     from lakehouse.queries.runtime.checks import frames_of, measure_scans, open_tables, rows_to_take
     from quality.history import verified_through
     from quality.verdicts import record_verdicts, subject_of
 
     since = verified_through(settings.layout.quality, subject_of(query))
-    tables = open_tables(settings.layout, settings.query(query), since, settings.queries.published)
+    declared, published_us = settings.query(query), settings.queries.published
+    tables = open_tables(engine_of(spark), settings.layout, declared, since, published_us)
     if tables is None:
         return {"checks": 0, "failed": 0}
     frames = frames_of(tables, rows_to_take(tables, since))

@@ -21,13 +21,14 @@ import pyarrow.dataset as ds
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
 from lakehouse.queries.runtime import tables
-from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
+from lakehouse.queries.runtime.checks import COUNTS, Counting, QueryTables, scanned
 from lakehouse.queries.runtime.tables import NewTable, as_columns, column_type, tables_of_repairs
 from lakehouse.spark.deviations import Frame
 from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
+    from lakehouse.engine import Engine
 
 PARTS = {"counted": "bigint", "high": "double", "low": "double", "extreme": "double"}
 _ANSWERED = ("answered", "revised")
@@ -134,11 +135,11 @@ class AggregateTables(QueryTables):
 
 
 def open_tables(
-    layout: Home, query: AggregateQuery, since: int, published_us: int | None
+    engine: Engine, layout: Home, query: AggregateQuery, since: int, published_us: int | None
 ) -> AggregateTables | None:
     """Return what a query's tables hold, None where no batch is finished; ``since``: the last batch checked well."""
-    rows = scanned(layout.answers(query.name), ("found", "batch"))
-    return AggregateTables.opened(layout, query, rows, since=since)
+    answers = Counting(layout.answers(query.name), "found")
+    return AggregateTables.opened(engine, layout, query, answers, since=since)
 
 
 def answer_row(tables: AggregateTables) -> dict[str, Any]:

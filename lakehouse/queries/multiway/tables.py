@@ -17,7 +17,7 @@ from lakehouse.engine.rewriting import remove_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime import tables as query_tables
 from lakehouse.queries.runtime.batch_manifest import finished
-from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
+from lakehouse.queries.runtime.checks import COUNTS, Counting, QueryTables
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.tables import (
     NewTable,
@@ -87,7 +87,7 @@ class MultiwayTables(QueryTables):
 
 
 def open_tables(
-    layout: Home, query: MultiwayQuery, since: int, published_us: int | None
+    engine: Engine, layout: Home, query: MultiwayQuery, since: int, published_us: int | None
 ) -> MultiwayTables | None:
     """Return what a query's tables hold, None where no batch is finished."""
-    return MultiwayTables.opened(layout, query, scanned(layout.multiway(query.name), ("found", "batch")))
+    return MultiwayTables.opened(engine, layout, query, Counting(layout.multiway(query.name), "found"))

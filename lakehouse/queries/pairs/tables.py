@@ -1,16 +1,16 @@
 """The tables of a window join, and small frames of deviations for rules: per batch, per repair, and of its periods.
 
 Recall is audited over the time that is published, where nothing waits for a repair: there it is known how many pairs
-there were to find. Cost: one pass over three columns of the pairs and over the log.
+there were to find. Cost: one pass of tasks over three columns of the pairs and over the log; logged rows that wait for
+a repair are read here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,13 +24,14 @@ from lakehouse.config.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.reported_misses import ReportedMisses
 from lakehouse.queries.runtime import tables
-from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
+from lakehouse.queries.runtime.checks import COUNTS, Counting, QueryTables, scanned
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
 from lakehouse.spark.deviations import Frame
 from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Bools, Int64s
+    from lakehouse.engine import Engine
 
 _NEWEST = ("left_newest_us", "right_newest_us")
 
@@ -81,11 +82,12 @@ class PairsTables(QueryTables):
         return ReportedMisses.read(self.layout.reported_misses(self.query.name))
 
 
-def open_tables(layout: Home, query: PairsQuery, since: int, published_us: int | None) -> PairsTables | None:
+def open_tables(
+    engine: Engine, layout: Home, query: PairsQuery, since: int, published_us: int | None
+) -> PairsTables | None:
     """Return what a query's tables hold, None where no batch is finished; ``published_us``: None for everything."""
-    rows = _pairs(layout.pairs(query.name), query.step_us)
-    by = ("found", "batch", "start_us")
-    return PairsTables.opened(layout, query, rows, by, published_us=published_us)
+    pairs = Counting(layout.pairs(query.name), "found", query.step_us)
+    return PairsTables.opened(engine, layout, query, pairs, published_us=published_us)
 
 
 def missed_periods(tables: PairsTables) -> tuple[Int64s, float]:
@@ -137,12 +139,3 @@ def _waiting(tables: PairsTables) -> Waiting:
     rows = pa.Table.from_batches(batches, pa.schema([("event_us", pa.int64()), ("horizon_us", pa.int64())]))
     event, horizon = (rows[name].to_numpy() for name in ("event_us", "horizon_us"))
     return Waiting.of(event, horizon, tables.query.window_us)
-
-
-def _pairs(table: Path, step_us: int) -> Iterator[pa.RecordBatch]:
-    """Yield how and when pairs were found, and the step of event time that each is in."""
-    for batch in scanned(table, ("found", "batch", "event_us")):
-        start = batch["event_us"].to_numpy() // step_us * step_us
-        yield pa.record_batch(
-            [batch["found"], batch["batch"], pa.array(start)], ["found", "batch", "start_us"]
-        )

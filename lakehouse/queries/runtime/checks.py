@@ -3,7 +3,7 @@
 Only finished batches and repairs are judged. Which rows take part in a condition that calls a predicate is read from
 the query's own scans: the predicate may have been corrected since, so it is never called again. Cost: two columns of
 the results, and the log, are read once; of raw, one count of the rows that no earlier check passed. Guarantee: this
-module returns batch numbers and counts, never a row.
+module returns batch numbers and counts, never a row. Tasks read the files, so counts alone reach the driver.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -27,17 +28,27 @@ from lakehouse.spark.deviations import Frame
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_files import dataset
-from lakehouse.storage.tables.table_log import read_columns, read_log
-from lakehouse.storage.tables.table_reads import parts_between
+from lakehouse.storage.tables.table_log import files_near, read_columns, read_log
+from lakehouse.storage.tables.table_reads import named_columns, pieces_of
 
 if TYPE_CHECKING:
+    from lakehouse.engine import Engine, Item
     from lakehouse.queries.kind import Query
+    from lakehouse.queries.runtime.reading import FileRows
 
 # Metrics that are checked for every kind.
 COUNTS = ("rows", "missed", "refused")
 Row = dict[str, Any]
 # For each batch of a query, the number of rows that it had to read, least and most.
 Taken = Mapping[int, tuple[int, int]]
+_PASSED = pa.schema({"batch": pa.int64(), "rows": pa.int64()})
+_COUNTS = pa.schema(
+    [
+        ("table", pa.int32()),
+        ("value", pa.string()),
+        *((name, pa.int64()) for name in ("batch", "start_us", "count_all")),
+    ]
+)
 # Of a row of operators: the side, None of the kernel, and the operator, -1 of the scan as a whole.
 _Operator = tuple[int | None, int]
 
@@ -59,22 +70,17 @@ class QueryTables:
     metrics: BatchMetrics
     found: pa.Table
     log: pa.Table
+    engine: Engine
 
     @classmethod
-    def opened(
-        cls,
-        layout: Home,
-        query: Query,
-        rows: Iterator[pa.RecordBatch],
-        by: Sequence[str] = ("found", "batch"),
-        **own: Any,
-    ) -> Self | None:
-        """Return the contents of a query's tables, None if no batch is finished; found rows are counted by ``by``."""
+    def opened(cls, engine: Engine, layout: Home, query: Query, results: Counting, **own: Any) -> Self | None:
+        """Return the contents of a query's tables, None if no batch is finished. Cost: one Spark job."""
         metrics = read_batch_metrics(layout, query.name, ("batch", cls.partition_column, *cls.columns))
         if not metrics.finished:
             return None
-        log = counted(scanned(layout.missed_rows(query.name), ("what", "batch")), ("what", "batch"))
-        return cls(layout, query, metrics, counted(rows, by), log, **own)
+        log = Counting(layout.missed_rows(query.name), "what")
+        found, logged = counted(engine, (results, log), f"counts of {query.name}")
+        return cls(layout, query, metrics, found, logged, engine, **own)
 
     @property
     def through(self) -> int:
@@ -100,12 +106,15 @@ class QueryTables:
         return ()
 
 
-def open_tables(layout: Home, query: Query, since: int, published_us: int | None) -> QueryTables | None:
+def open_tables(
+    engine: Engine, layout: Home, query: Query, since: int, published_us: int | None
+) -> QueryTables | None:
     """Return the contents of a query's tables by its kind, None if no batch is finished.
 
     ``since``: the last batch that passed a check. ``published_us``: how far back results are published, None for all.
     """
-    tables: QueryTables | None = kind_of(query).file("tables").open_tables(layout, query, since, published_us)
+    own = kind_of(query).file("tables")
+    tables: QueryTables | None = own.open_tables(engine, layout, query, since, published_us)
     return tables
 
 
@@ -201,33 +210,105 @@ def _raw_counts(tables: QueryTables, side: int, plans: Sequence[BatchManifest]) 
     """Return per ingest batch how many rows of raw take part, and how many rows have left raw."""
     stream, where = tables.query.sides[side].stream, tables.query.sides[side].where
     after, through = plans[0].spans[side][0], plans[-1].spans[side][1]
-    counts = _rows_by_batch(tables.layout.raw(stream), after, through, where)
+    counts = _rows_by_batch(tables, stream, after, through, where)
     left = Counter[int]()
     for correction in read_corrections(tables.layout, stream):
         left.update(correction.batches)
     return {batch: (counts[batch], left[batch]) for batch in {*counts, *left} if after < batch <= through}
 
 
-def _rows_by_batch(raw: Path, after: int, through: int, where: str | None) -> Counter[int]:
-    """Return how many rows a condition passes in each batch after one and through another, file by file."""
+def _rows_by_batch(
+    tables: QueryTables, stream: str, after: int, through: int, where: str | None
+) -> Counter[int]:
+    """Return how many rows a condition passes by batch, at least of those after one and through another."""
+    # It comes with compiled loops, which a check of a query that reads no raw does not wait for.
+    from lakehouse.queries.runtime.reading import ITEMS, FileRows, items_of, raw_columns
+
     names = {"batch", *(arrow_sql.columns_read([where]) if where else ())}
+    rows = FileRows(raw_columns(tables.layout, stream, names), where)
+    files = files_near(tables.layout.raw(stream), "batch", [(after + 1, through)])
+    items = items_of([(0, *each) for each in files]) if files else ITEMS.empty_table()
+    step = f"rows of {stream} for {tables.query.name}, batches {after + 1} to {through}"
     counts = Counter[int]()
-    for part in parts_between(raw, ("batch", after + 1, through), names):
-        kept = arrow_sql.where(arrow_sql.one_batch(part), where)
-        for found in pc.value_counts(kept["batch"]).to_pylist():
-            counts[found["values"]] += found["counts"]
+    passed = tables.engine.map(items, partial(_passed, rows=rows), _PASSED, step)
+    for batch, count in zip(*(passed[name].to_pylist() for name in _PASSED.names), strict=True):
+        counts[batch] += count
     return counts
 
 
-def counted(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> pa.Table:
-    """Count rows by the values of these columns, the first of them a text and the others numbers."""
-    none = pa.schema([(name, pa.int64() if place else pa.string()) for place, name in enumerate(names)])
-    counts = [pa.Table.from_batches([], none.append(pa.field("count_all", pa.int64())))]
-    for batch in batches:
-        rows = pa.Table.from_batches([batch]).cast(none)
-        counts.append(rows.group_by(list(names)).aggregate([([], "count_all")]))
-    total = pa.concat_tables(counts).group_by(list(names)).aggregate([("count_all", "sum")])
-    return total.rename_columns([*names, "count_all"])
+def _passed(item: Item, *, rows: FileRows) -> Iterator[pa.Table]:
+    for batch in rows.batches(item["paths"]):
+        counts = pc.value_counts(batch["batch"])
+        yield pa.table([counts.field("values"), counts.field("counts")], schema=_PASSED)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Rows to count by batch, and by the values of a text column; where there is none, all were found online.
+
+    ``step_us``: count them by steps of event time too.
+    """
+
+    table: Path
+    column: str | None
+    step_us: int | None = None
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns of the counts."""
+        return (self.column or "found", "batch", *(("start_us",) if self.step_us else ()))
+
+    def files(self) -> Sequence[str]:
+        """Return the files of the table; none if there is no table."""
+        log = read_log(self.table)
+        return [str(path.absolute()) for path in log.files] if log else []
+
+    def columns(self) -> pa.Schema:
+        """Return the columns that are read."""
+        read = {"batch", *filter(None, [self.column, "event_us" if self.step_us else None])}
+        return named_columns(self.table, read)
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """Return the counts of some rows."""
+        found = rows[self.column] if self.column else pa.repeat(pa.scalar("online"), rows.num_rows)
+        times = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows)
+        if self.step_us:
+            times = pa.array(rows["event_us"].to_numpy() // self.step_us * self.step_us)
+        ones = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
+        return _summed(pa.table([found, rows["batch"], times, ones], names=_COUNTS.names[1:]))
+
+
+def counted(engine: Engine, countings: Sequence[Counting], step: str) -> Iterator[pa.Table]:
+    """Yield the counts of each table, in the column ``count_all``, by its ``by``. Cost: one Spark job over all files.
+
+    The driver gets a row for each of these values in a file: batches that wrote it, and steps of their times.
+    """
+    files = [(number, path) for number, counting in enumerate(countings) for path in counting.files()]
+    numbers, paths = ([each[place] for each in files] for place in (0, 1))
+    items = pa.table({"table": pa.array(numbers, pa.int32()), "path": pa.array(paths, pa.string())})
+    columns = {number: countings[number].columns() for number in {*numbers}}
+    kernel = partial(_counted, countings=tuple(countings), columns=columns)
+    counts = engine.map(items, kernel, _COUNTS, step)
+    for number, counting in enumerate(countings):
+        own = _summed(counts.filter(pc.equal(counts["table"], number)).drop_columns("table"))
+        names = dict(zip(("value", "batch", "start_us"), counting.by, strict=False))
+        yield own.select([*names, "count_all"]).rename_columns([*counting.by, "count_all"])
+
+
+def _counted(
+    item: Item, *, countings: Sequence[Counting], columns: Mapping[int, pa.Schema]
+) -> Iterator[pa.Table]:
+    number = item["table"]
+    pieces = [countings[number].of(rows) for rows in pieces_of(item["path"], columns[number])]
+    counts = _summed(pa.concat_tables(pieces)) if pieces else _COUNTS.empty_table().drop_columns("table")
+    of_table = pa.repeat(pa.scalar(number, pa.int32()), counts.num_rows)
+    yield counts.add_column(0, "table", of_table).select(_COUNTS.names).cast(_COUNTS)
+
+
+def _summed(counts: pa.Table) -> pa.Table:
+    """Return counts with those of the same values added up."""
+    total = counts.group_by(["value", "batch", "start_us"]).aggregate([("count_all", "sum")])
+    return total.rename_columns(["value", "batch", "start_us", "count_all"])
 
 
 def scanned(

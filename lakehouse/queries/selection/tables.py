@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine
 from lakehouse.queries.runtime import tables
-from lakehouse.queries.runtime.checks import QueryTables, scanned
+from lakehouse.queries.runtime.checks import Counting, QueryTables
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types
 from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.storage.layout import Home
@@ -35,14 +34,8 @@ class SelectionTables(QueryTables):
 
 
 def open_tables(
-    layout: Home, query: SelectionQuery, since: int, published_us: int | None
+    engine: Engine, layout: Home, query: SelectionQuery, since: int, published_us: int | None
 ) -> SelectionTables | None:
     """Return what a query's tables hold, None where no batch is finished."""
     # All that is there was found online: nothing repairs a selection, and nothing is logged.
-    rows = (_online(batch) for batch in scanned(layout.selection(query.name), ("batch",)))
-    return SelectionTables.opened(layout, query, rows)
-
-
-def _online(batch: pa.RecordBatch) -> pa.RecordBatch:
-    found = pa.repeat(pa.scalar("online"), batch.num_rows)
-    return pa.RecordBatch.from_arrays([found, batch.column("batch")], names=["found", "batch"])
+    return SelectionTables.opened(engine, layout, query, Counting(layout.selection(query.name), None))

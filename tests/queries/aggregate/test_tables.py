@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.engine.local import LocalEngine
 from lakehouse.queries.aggregate.tables import AggregateTables, open_tables
 from lakehouse.queries.runtime.checks import frames_of
 from lakehouse.storage.layout import Home
@@ -44,7 +45,7 @@ def well(tmp_path: Path) -> Aggregated:
 
 
 def opened(folder: Path, told: Aggregated, since: int = -1) -> AggregateTables:
-    found = open_tables(told.write(Home(folder)), told.query, since, None)
+    found = open_tables(LocalEngine(), told.write(Home(folder)), told.query, since, None)
     assert found is not None
     return found
 
@@ -67,8 +68,8 @@ def wrong(found: AggregateTables) -> dict[tuple[str, str], float]:
 def test_a_query_without_a_finished_batch_has_nothing_to_judge(tmp_path: Path, well: Aggregated) -> None:
     home = replace(well, batches=0).write(Home(tmp_path))
 
-    assert open_tables(home, well.query, -1, None) is None
-    assert open_tables(Home(tmp_path / "nothing"), well.query, -1, None) is None
+    assert open_tables(LocalEngine(), home, well.query, -1, None) is None
+    assert open_tables(LocalEngine(), Home(tmp_path / "nothing"), well.query, -1, None) is None
 
 
 def test_right_tables_have_no_deviation_and_what_goes_on_is_not_judged(
@@ -104,7 +105,7 @@ def with_tables_of(folder: Path, told: Aggregated, other: Aggregated, *tables: s
     for table in tables:
         name = Path(table) / told.query.name / "part-0.parquet"
         (theirs.root / name).rename(home.root / name)
-    found = open_tables(home, told.query, -1, None)
+    found = open_tables(LocalEngine(), home, told.query, -1, None)
     assert found is not None
     return found
 

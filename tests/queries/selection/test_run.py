@@ -12,6 +12,7 @@ import pytest
 from jobs import maintain_queries, run_queries
 from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.engine import engine_of
+from lakehouse.engine.local import LocalEngine
 from lakehouse.queries.runtime.checks import frames_of, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.scan.measurements import read_before
@@ -221,7 +222,7 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
     assert read_failure(settings.layout, "brief") is None
     for name in QUERIES:
         assert [row["event_us"] for row in selected(settings, name)] == times(rows, name)
-    chosen = open_tables(settings.layout, settings.of_kind(SelectionQuery)["brief"], -1, None)
+    chosen = open_tables(LocalEngine(), settings.layout, settings.of_kind(SelectionQuery)["brief"], -1, None)
     assert chosen is not None
     frames = frames_of(chosen, rows_to_take(chosen, 0))
     assert [

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine
 from lakehouse.queries.runtime import tables
-from lakehouse.queries.runtime.checks import QueryTables, scanned
+from lakehouse.queries.runtime.checks import Counting, QueryTables
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types
 from lakehouse.storage.layout import Home
 from tests.queries.toy_kind.query import SampleQuery
@@ -32,14 +31,7 @@ class SampleTables(QueryTables):
 
 
 def open_tables(
-    layout: Home, query: SampleQuery, since: int, published_us: int | None
+    engine: Engine, layout: Home, query: SampleQuery, since: int, published_us: int | None
 ) -> SampleTables | None:
     """Return what a query's tables hold, None where no batch is finished."""
-    batches = (batch.column("batch") for batch in scanned(layout.selection(query.name), ("batch",)))
-    rows = (
-        pa.RecordBatch.from_arrays(
-            [pa.repeat(pa.scalar("online"), len(each)), each], names=["found", "batch"]
-        )
-        for each in batches
-    )
-    return SampleTables.opened(layout, query, rows)
+    return SampleTables.opened(engine, layout, query, Counting(layout.selection(query.name), None))

@@ -16,6 +16,7 @@ import pytest
 from delta.tables import DeltaTable
 
 from jobs import check_queries, maintain_queries, repair_late, run_queries
+from lakehouse.engine.local import LocalEngine
 from lakehouse.queries.runtime.checks import frames_of, measure_scans, open_tables, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
@@ -138,7 +139,7 @@ def answered(statement: str, **tables: pa.Table) -> Counter[tuple[Any, ...]]:
 
 def deviations(settings: Settings, spark: SparkSession, name: str) -> dict[tuple[str, int, str], float]:
     """Return what a check of all batches of a query finds wrong: table, batch and metric, and by how much."""
-    tables = open_tables(settings.layout, settings.query(name), 0, settings.queries.published)
+    tables = open_tables(LocalEngine(), settings.layout, settings.query(name), 0, settings.queries.published)
     assert tables is not None
     frames = frames_of(tables, rows_to_take(tables, 0))
     return {
