@@ -1,4 +1,4 @@
-"""A check of a query counts its results in tasks: of 40,000 pairs some counts come to the driver."""
+"""A check of a query counts its results in tasks: of 40,000 pairs and late rows some counts come to the driver."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from lakehouse.queries.pairs.tables import open_tables
 from lakehouse.queries.runtime.checks import frames_of
 from lakehouse.storage.layout import Home
 from tests.ingest.test_rows_in_driver import MOST_BYTES, Driver
-from tests.queries.joins import ANSWERS, SECOND, Joined, Pair
+from tests.queries.joins import ANSWERS, SECOND, Joined, Logged, Pair
 
 PAIRS = 40_000
 
 
 def test_a_check_of_a_query_brings_counts_and_no_rows_to_the_driver(tmp_path: Path) -> None:
     pairs = [Pair(number % 20 * SECOND, batch=1 + number % 2) for number in range(PAIRS)]
-    home, driver = Joined(pairs, batches=2).write(Home(tmp_path)), Driver()
+    late = [Logged(number % 20 * SECOND, number % 20 * SECOND + 5, 2) for number in range(PAIRS)]
+    home, driver = Joined(pairs, late, batches=2).write(Home(tmp_path)), Driver()
 
     with driver.counting():
         tables = open_tables(LocalEngine(), home, ANSWERS, -1, None)

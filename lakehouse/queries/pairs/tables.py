@@ -1,38 +1,42 @@
 """The tables of a window join, and small frames of deviations for rules: per batch, per repair, and of its periods.
 
 Recall is audited over the time that is published, where nothing waits for a repair: there it is known how many pairs
-there were to find. Cost: one pass of tasks over three columns of the pairs and over the log; logged rows that wait for
-a repair are read here.
+there were to find. Cost: one pass of tasks over three columns of the pairs and over the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.config.stream import Stream
+from lakehouse.engine.parts import file_items
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.reported_misses import ReportedMisses
 from lakehouse.queries.runtime import tables
-from lakehouse.queries.runtime.checks import COUNTS, Counting, QueryTables, scanned
+from lakehouse.queries.runtime.checks import COUNTS, Counting, QueryTables
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
 from lakehouse.spark.deviations import Frame
 from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import files_between
+from lakehouse.storage.tables.table_reads import pieces_of
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Bools, Int64s
-    from lakehouse.engine import Engine
+    from lakehouse.engine import Engine, Item
 
+_LOGGED = ("batch", "event_us", "horizon_us")
+_STEPS = pa.schema({"first_us": pa.int64(), "last_us": pa.int64()})
 _NEWEST = ("left_newest_us", "right_newest_us")
 
 
@@ -129,13 +133,23 @@ def _published_from(tables: PairsTables) -> int:
 
 
 def _waiting(tables: PairsTables) -> Waiting:
-    """Return the logged rows that no repair has looked at."""
-    waiting = (
-        (ds.field("what") == "missed")
-        & (ds.field("batch") > tables.metrics.repaired)
-        & (ds.field("batch") <= tables.through)
-    )
-    batches = scanned(tables.layout.missed_rows(tables.query.name), ("event_us", "horizon_us"), waiting)
-    rows = pa.Table.from_batches(batches, pa.schema([("event_us", pa.int64()), ("horizon_us", pa.int64())]))
-    event, horizon = (rows[name].to_numpy() for name in ("event_us", "horizon_us"))
-    return Waiting.of(event, horizon, tables.query.window_us)
+    """Return the first and last steps of logged rows that no repair has looked at, each pair of them once.
+
+    Periods begin and end with steps, so this says of each whether it is open. Cost: one Spark job over their log.
+    """
+    query, batches = tables.query, (tables.metrics.repaired, tables.through)
+    files = files_between(tables.layout.missed_rows(query.name), ("batch", batches[0] + 1, batches[1]))
+    kernel = partial(_open_steps, batches=batches, window_us=query.window_us, step_us=query.step_us)
+    steps = tables.engine.map(file_items(files), kernel, _STEPS, f"open steps of {query.name}")
+    return Waiting(*(steps[name].to_numpy() for name in _STEPS.names))
+
+
+def _open_steps(item: Item, *, batches: tuple[int, int], window_us: int, step_us: int) -> Iterator[pa.Table]:
+    columns = pa.schema([("what", pa.string()), *((name, pa.int64()) for name in _LOGGED)])
+    for rows in pieces_of(item["path"], columns):
+        is_new = pc.and_(pc.greater(rows["batch"], batches[0]), pc.less_equal(rows["batch"], batches[1]))
+        own = rows.filter(pc.and_(is_new, pc.equal(rows["what"], "missed")))
+        event_us, horizon_us = (own[name].to_numpy() for name in _LOGGED[1:])
+        waiting = Waiting.of(event_us, horizon_us, window_us)
+        steps = [pa.array(ends // step_us * step_us) for ends in (waiting.first_us, waiting.last_us)]
+        yield pa.table(steps, schema=_STEPS).group_by(_STEPS.names).aggregate([]).cast(_STEPS)

@@ -284,7 +284,7 @@ def counted(engine: Engine, countings: Sequence[Counting], step: str) -> Iterato
     The driver gets a row for each of these values in a file: batches that wrote it, and steps of their times.
     """
     files = [(number, path) for number, counting in enumerate(countings) for path in counting.files()]
-    numbers, paths = ([each[place] for each in files] for place in (0, 1))
+    numbers, paths = [number for number, _ in files], [path for _, path in files]
     items = pa.table({"table": pa.array(numbers, pa.int32()), "path": pa.array(paths, pa.string())})
     columns = {number: countings[number].columns() for number in {*numbers}}
     kernel = partial(_counted, countings=tuple(countings), columns=columns)
