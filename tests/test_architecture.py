@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -88,6 +88,8 @@ PARSED = {
     *("lakehouse.config.airflow_homes.AirflowHome", "lakehouse.config.airflow_homes.airflow_homes"),
     "lakehouse.storage.layout.Home",
 }
+# Modules of a folder, its own first one apart.
+MOST_FILES = 21
 # Files that a kind of query need not have.
 OPTIONAL_FILES = {"sites.py", "repair.py"}
 PURE = {"numpy", "numba"}
@@ -241,6 +243,12 @@ def test_no_packages_import_each_other_in_a_circle() -> None:
         circling += [name] if name in reached else []
 
     assert circling == []
+
+
+def test_no_folder_has_more_than_twenty_files() -> None:
+    counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in MODULES)
+
+    assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
 
 
 def _kind_of(name: str) -> str | None:

@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.queries.runtime.arrow_sql import mask_of
+from lakehouse.queries.runtime.tasks.arrow_sql import mask_of
 from tests.benchmarks.parts import run_parts
 
 CONDITIONS = {

@@ -27,7 +27,7 @@ from lakehouse.queries.aggregate.bucket import BucketAggregate
 from lakehouse.queries.aggregate.query import shape_of
 from lakehouse.queries.aggregate.rows import buckets_of
 from lakehouse.queries.pairs.bucket import BucketJoin
-from lakehouse.queries.runtime.bucket import StateBefore
+from lakehouse.queries.runtime.tasks.bucket import StateBefore
 from tests.benchmarks.join_aggregate import state as counted
 from tests.benchmarks.late_join import state as paired
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.queries.runtime import bucket as bucket_state
 from lakehouse.queries.runtime.batch_manifest import Scales, Wanted, changes_at, next_scales
-from lakehouse.queries.runtime.bucket import Segment, StateBefore
 from lakehouse.queries.runtime.logged import in_new_buckets
+from lakehouse.queries.runtime.tasks import bucket as bucket_state
+from lakehouse.queries.runtime.tasks.bucket import Segment, StateBefore
 
 _NAMES = ("bucket", "part", "content", "leave_us")
 

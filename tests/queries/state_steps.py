@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.queries.runtime import bucket as bucket_state
-from lakehouse.queries.runtime.bucket import Segment, StateBefore
+from lakehouse.queries.runtime.tasks import bucket as bucket_state
+from lakehouse.queries.runtime.tasks.bucket import Segment, StateBefore
 
 # Makes what a task does with a bucket, from the state before.
 Make = Callable[[StateBefore], Any]

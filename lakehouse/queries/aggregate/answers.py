@@ -19,7 +19,7 @@ from lakehouse.algorithms.join_aggregate.revision import merged
 from lakehouse.queries.aggregate.bucket import aggregate_columns
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, places_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
-from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from lakehouse.algorithms.join_aggregate.online import Online, Outcome
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, buckets_of, is_used
 from lakehouse.queries.aggregate.tables import PARTS
-from lakehouse.queries.runtime.bucket import (
+from lakehouse.queries.runtime.tasks.bucket import (
     Change,
     Left,
     Segment,

@@ -19,10 +19,10 @@ from lakehouse.queries.aggregate.bucket import GroupNames, groups_of, metrics_wi
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used, side_rows
 from lakehouse.queries.aggregate.run import AggregateRun, ticks_of
-from lakehouse.queries.runtime.bucket import gathered
-from lakehouse.queries.runtime.by_bucket import run_buckets
 from lakehouse.queries.runtime.logged import Logged, RepairWork
 from lakehouse.queries.runtime.repair import QueryRepair, positions_of
+from lakehouse.queries.runtime.tasks.bucket import gathered
+from lakehouse.queries.runtime.tasks.by_bucket import run_buckets
 from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from lakehouse.queries.aggregate.alarms import Changed, Following, standing_alar
 from lakehouse.queries.aggregate.answers import NEW, Adding, with_earlier
 from lakehouse.queries.aggregate.query import shape_of
 from lakehouse.queries.aggregate.tables import group_types
-from lakehouse.queries.runtime.by_bucket import (
+from lakehouse.queries.runtime.tables import Constants
+from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
     Answered,
     marked,
@@ -29,8 +30,7 @@ from lakehouse.queries.runtime.by_bucket import (
     metrics_of,
     run_buckets,
 )
-from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows
-from lakehouse.queries.runtime.tables import Constants
+from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows
 from lakehouse.storage.tables.table_log import files_near
 from lakehouse.storage.tables.table_reads import named_columns
 from lakehouse.storage.tables.tables_place import place_at
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lakehouse.config.stream import Stream
     from lakehouse.engine import Engine
     from lakehouse.queries.aggregate.query import AggregateQuery
-    from lakehouse.queries.runtime.by_bucket import Kernel
+    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
     from lakehouse.storage.layout import Home
 
 ANSWER, ALARM = "answer", "alarm"

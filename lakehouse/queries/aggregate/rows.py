@@ -21,9 +21,9 @@ from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.progress import is_refused
-from lakehouse.queries.runtime.reading import SideRows
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH
+from lakehouse.queries.runtime.tasks.reading import SideRows
 from lakehouse.spark.row_hash import xxhash64
 
 if TYPE_CHECKING:

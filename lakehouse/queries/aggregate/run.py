@@ -22,12 +22,12 @@ from lakehouse.queries.aggregate.revise import Revision, Ticks
 from lakehouse.queries.aggregate.rows import side_rows
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted
-from lakehouse.queries.runtime.bucket import LOG
-from lakehouse.queries.runtime.by_bucket import Answered as Buckets
-from lakehouse.queries.runtime.by_bucket import BatchKernels, Output, run_buckets
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
+from lakehouse.queries.runtime.tasks.bucket import LOG
+from lakehouse.queries.runtime.tasks.by_bucket import Answered as Buckets
+from lakehouse.queries.runtime.tasks.by_bucket import BatchKernels, Output, run_buckets
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.tables.tables_place import place_at

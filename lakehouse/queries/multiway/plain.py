@@ -17,9 +17,10 @@ from lakehouse.algorithms.multiway_join.joining import Joined, results_with_new
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.multiway.kinds import TAKEN, kinds_of, logged_rows
 from lakehouse.queries.multiway.rows import keyed, side_columns
-from lakehouse.queries.runtime.arrow_sql import columns_read
-from lakehouse.queries.runtime.bucket import LOG
-from lakehouse.queries.runtime.by_bucket import (
+from lakehouse.queries.runtime.tables import output_types
+from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
+from lakehouse.queries.runtime.tasks.bucket import LOG
+from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
     Answered,
     Output,
@@ -28,9 +29,8 @@ from lakehouse.queries.runtime.by_bucket import (
     metrics_of,
     run_buckets,
 )
-from lakehouse.queries.runtime.key_codes import key_codes
-from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows, raw_columns
-from lakehouse.queries.runtime.tables import output_types
+from lakehouse.queries.runtime.tasks.key_codes import key_codes
+from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, raw_columns
 from lakehouse.storage.tables.table_log import files_near
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakehouse.engine.parts import TableSink
     from lakehouse.queries.multiway.query import MultiwayQuery
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
-    from lakehouse.queries.runtime.by_bucket import Kernel
+    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
     from lakehouse.storage.layout import Home
 
 RESULT = "result"

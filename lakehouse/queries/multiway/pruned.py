@@ -27,7 +27,7 @@ from lakehouse.queries.multiway.plain import (
     shown,
 )
 from lakehouse.queries.multiway.windows import Passing, Windows
-from lakehouse.queries.runtime.by_bucket import ROWS_A_PLACE, Answered, marked, metrics_of, run_buckets
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, Answered, marked, metrics_of, run_buckets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lakehouse.engine import Engine
     from lakehouse.queries.multiway.centre import Block
     from lakehouse.queries.multiway.query import MultiwayQuery
-    from lakehouse.queries.runtime.by_bucket import Kernel
+    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
 
 
 @dataclass(frozen=True)

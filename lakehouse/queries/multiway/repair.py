@@ -29,14 +29,14 @@ from lakehouse.queries.multiway.plain import (
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.rows import keyed, side_columns
 from lakehouse.queries.multiway.run import MultiwayRun
-from lakehouse.queries.runtime.by_bucket import ROWS_A_PLACE, marked, metrics_of, run_buckets
 from lakehouse.queries.runtime.logged import Logged
 from lakehouse.queries.runtime.repair import QueryRepair
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, marked, metrics_of, run_buckets
 from lakehouse.storage.crashpoint import crash_point
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Int64s
-    from lakehouse.queries.runtime.by_bucket import Kernel
+    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,12 @@ from lakehouse.queries.multiway.rows import side_columns
 from lakehouse.queries.multiway.sites import Costs, transfer_of
 from lakehouse.queries.multiway.windows import Appended, Appending, Windows, count_stored
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, require_manifest
-from lakehouse.queries.runtime.by_bucket import Answered
 from lakehouse.queries.runtime.logged import TakenRows
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
-from lakehouse.queries.runtime.reading import SideRows
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import FromRaw, RowSource
+from lakehouse.queries.runtime.tasks.by_bucket import Answered
+from lakehouse.queries.runtime.tasks.reading import SideRows
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.tables.table_log import bounds, read_columns

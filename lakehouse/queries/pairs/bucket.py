@@ -20,7 +20,7 @@ from lakehouse.queries.pairs.held_join import HeldJoin
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import as_batch, in_order, with_equal_keys
 from lakehouse.queries.pairs.shown_rows import ShownRows
-from lakehouse.queries.runtime.bucket import StateBefore, gathered, log_rows, metrics_row, of_kind
+from lakehouse.queries.runtime.tasks.bucket import StateBefore, gathered, log_rows, metrics_row, of_kind
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s

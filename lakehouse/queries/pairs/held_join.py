@@ -24,8 +24,8 @@ from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.shown_rows import ShownRows
-from lakehouse.queries.runtime.bucket import Change, Left, Segment, cut_by_time, packed_rows, unpacked
-from lakehouse.queries.runtime.key_codes import key_codes
+from lakehouse.queries.runtime.tasks.bucket import Change, Left, Segment, cut_by_time, packed_rows, unpacked
+from lakehouse.queries.runtime.tasks.key_codes import key_codes
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s

@@ -24,11 +24,11 @@ from lakehouse.queries.pairs.needed_slack import COUNTS
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import as_batch, in_order, side_rows, with_equal_keys
 from lakehouse.queries.pairs.run import PairsRun
-from lakehouse.queries.runtime.bucket import filled
-from lakehouse.queries.runtime.by_bucket import Answered, Output, run_buckets
 from lakehouse.queries.runtime.logged import Logged, RepairWork
 from lakehouse.queries.runtime.repair import QueryRepair, positions_of
 from lakehouse.queries.runtime.tables import output_types
+from lakehouse.queries.runtime.tasks.bucket import filled
+from lakehouse.queries.runtime.tasks.by_bucket import Answered, Output, run_buckets
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.crashpoint import crash_point

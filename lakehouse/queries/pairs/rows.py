@@ -26,9 +26,9 @@ from lakehouse.algorithms.late_join.contract import MISSING, NO_SOURCE, NO_TIME,
 from lakehouse.config.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.comparisons import compared
-from lakehouse.queries.runtime.reading import SideRows, TaskRows
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, column_type, hash_of, output_columns
+from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition

@@ -15,7 +15,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     next_spans,
     write_manifest,
 )
-from lakehouse.queries.runtime.by_bucket import ROWS_A_PLACE
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home

@@ -21,9 +21,9 @@ import pyarrow.dataset as ds
 
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.kind import scanned as scanned_sides
-from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
+from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.spark.deviations import Frame
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.layout import Home
@@ -34,7 +34,7 @@ from lakehouse.storage.tables.table_reads import named_columns, pieces_of
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item
     from lakehouse.queries.kind import Query
-    from lakehouse.queries.runtime.reading import FileRows
+    from lakehouse.queries.runtime.tasks.reading import FileRows
 
 # Metrics that are checked for every kind.
 COUNTS = ("rows", "missed", "refused")
@@ -222,7 +222,7 @@ def _rows_by_batch(
 ) -> Counter[int]:
     """Return how many rows a condition passes by batch, at least of those after one and through another."""
     # It comes with compiled loops, which a check of a query that reads no raw does not wait for.
-    from lakehouse.queries.runtime.reading import ITEMS, FileRows, items_of, raw_columns
+    from lakehouse.queries.runtime.tasks.reading import ITEMS, FileRows, items_of, raw_columns
 
     names = {"batch", *(arrow_sql.columns_read([where]) if where else ())}
     rows = FileRows(raw_columns(tables.layout, stream, names), where)

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.engine.parts import file_items
-from lakehouse.queries.runtime import arrow_sql
-from lakehouse.queries.runtime.reading import TaskRows
+from lakehouse.queries.runtime.tasks import arrow_sql
+from lakehouse.queries.runtime.tasks.reading import TaskRows
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
     from lakehouse.engine import Engine, Item
     from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales
-    from lakehouse.queries.runtime.by_bucket import Kernel
+    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
     from lakehouse.storage.tables.table_log import Ranges
 
 # So many ranges of time contain those of all logged rows.

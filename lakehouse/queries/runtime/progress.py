@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.storage.ledger import read_ledger
 from lakehouse.storage.tables.table_log import files_near, read_columns
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
-    from lakehouse.queries.runtime.reading import FileRows
+    from lakehouse.queries.runtime.tasks.reading import FileRows
     from lakehouse.storage.layout import Home
 
 _TIME = pa.schema([("time_us", pa.int64())])
@@ -112,7 +112,7 @@ def _newest_believed(
 ) -> int | None:
     """Return the newest time of the rows whose clock is accepted, whether or not WHERE passes them."""
     # It comes with compiled loops, which whoever only asks how far a query is does not wait for.
-    from lakehouse.queries.runtime.reading import ITEMS, FileRows, items_of, raw_columns
+    from lakehouse.queries.runtime.tasks.reading import ITEMS, FileRows, items_of, raw_columns
 
     where = f"NOT {is_refused(query)} AND batch > {span[0]} AND batch <= {span[1]}"
     rows = FileRows(raw_columns(layout, stream, {"event_us", *arrow_sql.columns_read([where])}), where)

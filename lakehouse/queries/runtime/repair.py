@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.queries.kind import kind_of
-from lakehouse.queries.runtime.arrow_sql import columns_read
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
     Scale,
@@ -30,9 +29,10 @@ from lakehouse.queries.runtime.batch_manifest import (
 )
 from lakehouse.queries.runtime.logged import Logged, LoggedRows, Reach, TakenRows, buckets_now
 from lakehouse.queries.runtime.progress import until_us_of
-from lakehouse.queries.runtime.reading import FileRows, SideRows
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import FromRaw
+from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
+from lakehouse.queries.runtime.tasks.reading import FileRows, SideRows
 from lakehouse.spark import tables
 from lakehouse.storage.corrections import raw_from, read_corrections
 from lakehouse.storage.crashpoint import crash_point

@@ -18,9 +18,9 @@ from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.queries.kind import Query, definition_of, kind_of, written_as
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
 from lakehouse.queries.runtime.batch_manifest import ONE, Wanted
-from lakehouse.queries.runtime.bucket import STATE, SegmentFiles, StateBefore, StateFile
-from lakehouse.queries.runtime.by_bucket import Output
 from lakehouse.queries.runtime.source import FromRaw, RowSource
+from lakehouse.queries.runtime.tasks.bucket import STATE, SegmentFiles, StateBefore, StateFile
+from lakehouse.queries.runtime.tasks.by_bucket import Output
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.query_meaning import require_same

@@ -10,9 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
-from lakehouse.queries.runtime.arrow_sql import columns_read
 from lakehouse.queries.runtime.batch_manifest import finished
-from lakehouse.queries.runtime.reading import (
+from lakehouse.queries.runtime.scan.measurements import read_before
+from lakehouse.queries.runtime.scan.readers import Reader, readers_of
+from lakehouse.queries.runtime.scan.scan import Scan
+from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
+from lakehouse.queries.runtime.tasks.reading import (
     Columns,
     Counted,
     FileRows,
@@ -21,9 +24,6 @@ from lakehouse.queries.runtime.reading import (
     TaskRows,
     raw_columns,
 )
-from lakehouse.queries.runtime.scan.measurements import read_before
-from lakehouse.queries.runtime.scan.readers import Reader, readers_of
-from lakehouse.queries.runtime.scan.scan import Scan
 from lakehouse.storage.tables.table_log import Ranges, files_near
 
 if TYPE_CHECKING:

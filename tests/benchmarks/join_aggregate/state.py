@@ -29,7 +29,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, sh
 from lakehouse.queries.aggregate.rows import as_rows
 from lakehouse.queries.aggregate.tables import PARTS
 from lakehouse.queries.kind import Output
-from lakehouse.queries.runtime.bucket import StateBefore
+from lakehouse.queries.runtime.tasks.bucket import StateBefore
 from tests.benchmarks import page
 from tests.benchmarks.join_aggregate.run import SECOND
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.queries.runtime.logged import MOST_RANGES as _MOST_RANGES
-from lakehouse.queries.runtime.reading import FileRows, Near
 from lakehouse.queries.runtime.source import MOST_RANGES
+from lakehouse.queries.runtime.tasks.reading import FileRows, Near
 from lakehouse.storage.tables import table_commits
 from lakehouse.storage.tables.table_log import files_near
 from tests.benchmarks import page

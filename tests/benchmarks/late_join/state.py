@@ -28,8 +28,8 @@ from lakehouse.queries.pairs.bucket import BucketJoin
 from lakehouse.queries.pairs.held_join import HeldJoin
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.queries.pairs.run import METRIC_NAMES
-from lakehouse.queries.runtime import bucket as bucket_state
-from lakehouse.queries.runtime.bucket import BucketState, StateBefore, packed_rows, unpacked
+from lakehouse.queries.runtime.tasks import bucket as bucket_state
+from lakehouse.queries.runtime.tasks.bucket import BucketState, StateBefore, packed_rows, unpacked
 from tests.benchmarks import page
 
 BATCH, FILLING, STEP_US = 10_000, 100_000, 10
@@ -155,7 +155,7 @@ def _is_segment(rows: pa.Table) -> Any:
 
 
 def _read(states: list[pa.Table], bucket: int, after: int, alive_from: Mapping[str, int]) -> list[Any]:
-    from lakehouse.queries.runtime.bucket import Segment
+    from lakehouse.queries.runtime.tasks.bucket import Segment
 
     found = [Segment(**row) for table in states[after:] for row in table.to_pylist()]
     return [each for each in found if each.leave_us >= alive_from[each.part]]

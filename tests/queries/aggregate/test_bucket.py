@@ -17,7 +17,7 @@ from lakehouse.queries.aggregate.bucket import BucketAggregate, GroupNames
 from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, shape_of
 from lakehouse.queries.aggregate.tables import PARTS
 from lakehouse.queries.kind import Output
-from lakehouse.queries.runtime.bucket import StateBefore
+from lakehouse.queries.runtime.tasks.bucket import StateBefore
 from tests.queries.state_steps import Steps
 
 METRICS = (

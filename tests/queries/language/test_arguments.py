@@ -15,7 +15,7 @@ from lakehouse.queries.language.filters import check_filter, check_value, filter
 from lakehouse.queries.language.tokens import Faults, QueryError
 from lakehouse.queries.language.tree import Names, Source
 from lakehouse.queries.registered import parse_query
-from lakehouse.queries.runtime.arrow_sql import mask_of, select
+from lakehouse.queries.runtime.tasks.arrow_sql import mask_of, select
 from tests.oracles.queries.conditions import conditions_of
 from tests.queries.declared_streams import stream_of
 from tests.queries.runtime.test_conditions import ROWS, STREAM, batch_of

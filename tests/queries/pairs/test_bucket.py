@@ -18,8 +18,8 @@ from lakehouse.queries.kind import Output
 from lakehouse.queries.pairs.bucket import BucketJoin
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.queries.pairs.run import METRIC_NAMES
-from lakehouse.queries.runtime import bucket as bucket_state
-from lakehouse.queries.runtime.bucket import Segment, SegmentFiles, StateBefore, StateFile
+from lakehouse.queries.runtime.tasks import bucket as bucket_state
+from lakehouse.queries.runtime.tasks.bucket import Segment, SegmentFiles, StateBefore, StateFile
 from tests.algorithms.late_join.streams import CONDITIONS
 from tests.queries.state_steps import Steps
 

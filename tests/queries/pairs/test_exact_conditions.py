@@ -17,8 +17,8 @@ from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.queries.pairs.query import PairsQuery, condition_in_words
 from lakehouse.queries.pairs.rows import as_batch, side_rows
-from lakehouse.queries.runtime.reading import Columns, SideRows
 from lakehouse.queries.runtime.source import RowSource
+from lakehouse.queries.runtime.tasks.reading import Columns, SideRows
 from tests.queries.declared_streams import join_of, stream_of
 
 SCALES = {"n": 0, "m": 0, "d": 1, "e": 3, "g": 18, "f": None, "h": None}

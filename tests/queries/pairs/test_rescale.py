@@ -16,7 +16,7 @@ from lakehouse.algorithms.late_join.contract import Clock
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.repair import BucketRepair
 from lakehouse.queries.pairs.rows import as_batch, in_buckets
-from lakehouse.queries.runtime.arrow_sql import one_batch
+from lakehouse.queries.runtime.tasks.arrow_sql import one_batch
 from tests.oracles.late_join.nested_loop import NestedLoop
 from tests.queries.pairs.test_bucket import SCHEMA, WINDOW, query, rows_of, task
 from tests.queries.pairs.test_repair_in_arrow import REPAIRED, metrics_of, pairs_of

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.queries.registered import parse_query
-from lakehouse.queries.runtime.arrow_sql import mask_of
+from lakehouse.queries.runtime.tasks.arrow_sql import mask_of
 from lakehouse.queries.selection.query import SelectionQuery
 from tests.oracles.queries.conditions import Node, Row, conditions_of, rows_of
 from tests.queries.declared_streams import stream_of

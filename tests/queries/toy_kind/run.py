@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from lakehouse.engine import Item
 from lakehouse.engine.parts import ENTRIES, sink_of
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
-from lakehouse.queries.runtime.reading import TaskRows, items_of
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, Written
+from lakehouse.queries.runtime.tasks.reading import TaskRows, items_of
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.tables.table_commits import fitted
 from tests.queries.toy_kind.query import SampleQuery

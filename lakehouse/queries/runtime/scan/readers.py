@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.algorithms.scheduling.contract import Chain, Operator, Query
 from lakehouse.algorithms.scheduling.operators import Predicate
 from lakehouse.queries.kind import DEADLINE_US, Conjunct
-from lakehouse.queries.runtime.arrow_sql import mask_of
 from lakehouse.queries.runtime.scan.calls import Call, Source
+from lakehouse.queries.runtime.tasks.arrow_sql import mask_of
 
 if TYPE_CHECKING:
     from lakehouse.queries.kind import Query as Registered

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakehouse.queries.runtime.reading import Columns, Counted, FileRows, SideRows
 from lakehouse.queries.runtime.source import FromRaw
+from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.tables.table_log import read_columns

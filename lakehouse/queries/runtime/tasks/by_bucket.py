@@ -23,17 +23,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.queries.runtime.bucket import METRICS, metrics_row, of_kind
-from lakehouse.queries.runtime.parts import SUNK, Parts, entries_by_sink
-from lakehouse.queries.runtime.reading import SideRows, TaskRows, items_of
 from lakehouse.queries.runtime.tables import Constants, Written
+from lakehouse.queries.runtime.tasks.bucket import METRICS, metrics_row, of_kind
+from lakehouse.queries.runtime.tasks.parts import SUNK, Parts, entries_by_sink
+from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows, items_of
 from lakehouse.storage.tables.table_commits import fitted
 
 if TYPE_CHECKING:
     from lakehouse.engine import Engine, Item
     from lakehouse.engine.parts import TableSink
     from lakehouse.queries.runtime.batch_manifest import Scales
-    from lakehouse.queries.runtime.bucket import SegmentFiles
+    from lakehouse.queries.runtime.tasks.bucket import SegmentFiles
 
 # A place has about so many rows, but not less than a bucket.
 ROWS_A_PLACE = 62_500

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.queries.registered import parse_query
-from lakehouse.queries.runtime.arrow_sql import mask_of, one_batch, select, where
+from lakehouse.queries.runtime.tasks.arrow_sql import mask_of, one_batch, select, where
 from lakehouse.queries.selection.query import SelectionQuery
 from tests.queries.declared_streams import stream_of
 

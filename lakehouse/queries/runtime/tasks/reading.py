@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.scan.task import READER, Work
+from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.storage.damaged import naming
 from lakehouse.storage.tables.table_commits import fitted
 from lakehouse.storage.tables.table_files import source
