@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 from lakehouse.storage.damaged import naming
@@ -32,14 +33,30 @@ Between = tuple[str, int, int | None]
 Ranges = Sequence[tuple[int, int]]
 
 
-class FileFacts(NamedTuple):
-    """Log entry of one file; no file is opened for it. ``spelt``: its path as the log spells it."""
+@dataclass(frozen=True)
+class FileFacts:
+    """Log entry of one file; no file is opened for it. ``spelt``: its path as the log spells it.
+
+    ``values`` and ``stats`` are the log's own; they are read where they are asked for, as most entries of a long log are
+    only counted or named.
+    """
 
     table: Path
     spelt: str
     size: int
-    partition: Mapping[str, str | None]
-    statistics: Mapping[str, Any]
+    values: Any
+    stats: str | None
+
+    @property
+    def partition(self) -> dict[str, str | None]:
+        """Values of the table's partition columns, which a checkpoint has as pairs."""
+        return dict(self.values or {})
+
+    @cached_property
+    def statistics(self) -> Mapping[str, Any]:
+        """Rows, least and greatest values and nulls of the file, as its writer told them."""
+        statistics: dict[str, Any] = json.loads(self.stats or "{}")
+        return statistics
 
     @property
     def path(self) -> Path:
@@ -200,12 +217,11 @@ def read_log(table: Path) -> TableFacts | None:
             files.pop(action["remove"]["path"], None)
         if action.get("add"):
             files[action["add"]["path"]] = action["add"]
-    return TableFacts(tail.version, properties, [_facts(table, added) for added in files.values()])
-
-
-def _facts(table: Path, added: Mapping[str, Any]) -> FileFacts:
-    partition, statistics = dict(added.get("partitionValues") or {}), json.loads(added.get("stats") or "{}")
-    return FileFacts(table, added["path"], added["size"], partition, statistics)
+    entries = [
+        FileFacts(table, added["path"], added["size"], added.get("partitionValues"), added.get("stats"))
+        for added in files.values()
+    ]
+    return TableFacts(tail.version, properties, entries)
 
 
 def file_facts(table: Path, between: Between | None = None) -> list[FileFacts]:
