@@ -150,8 +150,8 @@ def _with_remembered(
     mine = fingerprints(rows.take(pa.array(positions)), stream)
     is_mine = order < rows.num_rows
     hashes = [[part[name].to_numpy() for part in (mine, remembered)] for name in REMEMBERED[2:]]
-    identity = _matched(hashes[:2], judged_rows.identity[is_mine])
-    payload = _matched([*hashes[:2], hashes[2]], judged_rows.payload[is_mine])
+    identity = _matched(hashes[:-1], judged_rows.identity[is_mine])
+    payload = _matched(hashes, judged_rows.payload[is_mine])
     # The content of an accepted row that none of the batch repeats is another than all of theirs.
     payload = np.where(payload < 0, judged_rows.payload.max(initial=0) + 1, payload)
     met = identity >= 0

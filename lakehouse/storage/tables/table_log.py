@@ -14,7 +14,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -37,20 +37,15 @@ Ranges = Sequence[tuple[int, int]]
 class FileFacts:
     """Log entry of one file; no file is opened for it. ``spelt``: its path as the log spells it.
 
-    ``values`` and ``stats`` are the log's own; they are read where they are asked for, as most entries of a long log are
+    ``stats``: its statistics as the log has them, read where they are asked for: most entries of a long log are
     only counted or named.
     """
 
     table: Path
     spelt: str
     size: int
-    values: Any
-    stats: str | None
-
-    @property
-    def partition(self) -> dict[str, str | None]:
-        """Values of the table's partition columns, which a checkpoint has as pairs."""
-        return dict(self.values or {})
+    partition: Mapping[str, str | None]
+    stats: str | None = field(compare=False)
 
     @cached_property
     def statistics(self) -> Mapping[str, Any]:
@@ -218,7 +213,16 @@ def read_log(table: Path) -> TableFacts | None:
         if action.get("add"):
             files[action["add"]["path"]] = action["add"]
     entries = [
-        FileFacts(table, added["path"], added["size"], added.get("partitionValues"), added.get("stats"))
+        # A checkpoint has pairs.
+        FileFacts(
+            *(
+                table,
+                added["path"],
+                added["size"],
+                dict(added.get("partitionValues") or {}),
+                added.get("stats"),
+            )
+        )
         for added in files.values()
     ]
     return TableFacts(tail.version, properties, entries)

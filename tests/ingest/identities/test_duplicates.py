@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from lakehouse.algorithms.ingest.duplicates import ACCEPTED, CONFLICT, DUPLICATE
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.identities.duplicates import judged
-from lakehouse.ingest.identities.identities import hashes_of, identity_columns
+from lakehouse.ingest.identities.identities import fingerprints, hashes_of, identity_columns
 from tests.oracles.ingest import duplicates_scan
 from tests.support.readings_lake import Lake
 
@@ -191,3 +191,34 @@ def test_raw_has_the_columns_that_it_was_created_with(lake: Callable[..., Lake])
     columns = tables.read(stream.spark, stream.settings.layout.raw("readings")).columns
 
     assert not {"message", "row_id", "identity_hash"} & set(columns)
+
+
+def test_identities_made_to_have_one_hash_are_told_apart_when_one_is_only_remembered() -> None:
+    """Two rows whose XXH64 are equal, under both of two known seeds: anybody can make such."""
+    stream = Stream.model_validate(
+        {
+            "name": "s",
+            "source": {"path": "x", "format": "ndjson"},
+            "event_time": {"column": "at", "unit": "us"},
+            "identity": ("device", "number"),
+            "levels": ["1d forever"],
+            "columns": {"device": "int", "number": "int"},
+        }
+    )
+    rows = pa.table(
+        {
+            "device": pa.array([-828666133918698568, 8125954516686851261]),
+            "number": pa.array([5, -2794148441136338369]),
+            "event_us": pa.array([0, 0]),
+            "arrival_us": pa.array([0, 0]),
+            "batch": pa.array([1, 2]),
+            "source_file": ["a", "b"],
+            "source_line": pa.array([1, 1]),
+            "source_item": pa.array([0, 0], pa.int32()),
+        }
+    )
+    remembered = fingerprints(rows.slice(0, 1), stream)
+
+    assert hashes_of(rows, stream)[0].tolist()[0] == hashes_of(rows, stream)[0].tolist()[1]
+    assert judged(rows.slice(1), None, stream, remembered).num_rows == 0
+    assert judged(rows.slice(0, 1), None, stream, remembered)["verdict"].to_pylist() == [DUPLICATE]
