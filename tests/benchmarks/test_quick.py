@@ -124,6 +124,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
             "metrics_all_cpu_s_at_100",
             "macros_copied_cpu_s",
         },
+        "geometry": {"listed"},
     },
     "scheduling": {
         "figures": {"peak_tuples", "mean_delay_ms", "deadline_misses", "not_lowest"},
@@ -144,6 +145,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "parser": {"csv", "zeek_tsv", "mqtt", "chirpstack"},
         "captures": {"pcap", "pcapng"},
         "local_times": {"utc_s", "zone_s", "zone_with_hour_s", "with_hour_over_without"},
+        "declared": {"all"},
     },
     "start": {"start": {"archive_s", "without_s", "speedup"}},
     "web": {

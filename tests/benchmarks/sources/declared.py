@@ -57,7 +57,7 @@ HEADS = (
 def figures(quick: bool) -> dict[str, Any]:
     """Return counts by set; a full run writes them to a page."""
     if not DATA.is_dir():
-        return {"skipped": f"{DATA} is absent"}
+        return {"all": {}, "absent": str(DATA)}
     rows = [_of_set(name, right, 3 if quick else 1000) for name, right in RIGHT.items()]
     found = {row[0]: dict(zip(HEADS[1:], row[1:], strict=True)) for row in rows}
     if not quick:
