@@ -39,7 +39,7 @@ import pyarrow as pa
 from lakehouse.storage.control import session
 from lakehouse.storage.layout import Home
 from lakehouse.storage.control.lease import lease
-from lakehouse.storage import table_commits as tables
+from lakehouse.storage.tables import table_commits as tables
 
 table, is_prepared, silent = Home(Path(sys.argv[1])).raw("s"), sys.argv[2] == "prepared", float(sys.argv[3])
 session.SILENT_S, session._WORD_S = silent, silent / 5
