@@ -42,6 +42,7 @@ EXACT = {
     "apache-airflow": "3.3.2",
     "bokeh": "3.9.2",
     "promql-parser": "0.12.0",
+    "openlineage-python": "1.52.0",
 }
 AIRFLOW_PORT = 8080
 LITTLE_SPACE, NO_SPACE = 2 * 1024**3, 200 * 1024**2

@@ -162,7 +162,9 @@ def test_what_a_query_without_calls_means_is_told_as_ever() -> None:
     assert pair.definition().startswith(
         "s WHERE `x` > 5 AND `y` < 1 JOIN t WHERE true WITHIN 1s KEYS [id = id]"
     )
-    sides = "s [1s] WHERE `x` > 5 AND `y` < 1 KEYS [id] JOIN t [1s] WHERE true KEYS [id] JOIN u [1s]"
+    sides = (
+        "s [1s] WHERE `x` > 5 AND `y` < 1 KEYS [id] BY VALUE JOIN t [1s] WHERE true KEYS [id] BY VALUE JOIN u"
+    )
     assert three.definition().startswith(sides)
     assert count.definition().startswith(
         "s [1s] WHERE `x` > 5 AND `y` < 1 KEYS [0 = id] VALUES [] JOIN t [1s] WHERE true KEYS [0 = id]"
