@@ -190,15 +190,17 @@ def measure(tables: Tables, engine: Engine) -> tuple[list[Frame], Measured]:
     """
     figures = _figures(tables, engine)
     quarantine = {row["batch"]: row for row in _by_batch(figures[QUARANTINE])}
+    raw = _by_batch(figures[RAW])
     is_new = tables.since < tables.through
     frames = [
         Frame("ledger", ("batch",), [_ledger_row(row, quarantine) for row in tables.ledger]),
         Frame("totals", (), [_totals_row(tables, figures)]),
         Frame("quarantine", ("batch",), [_quarantine_row(tables, row) for row in quarantine.values()]),
-        Frame("raw", ("batch",), list(_raw_rows(tables, figures[RAW], engine)) if is_new else []),
+        Frame("raw", ("batch",), list(_raw_rows(tables, raw, figures[RAW], engine)) if is_new else []),
     ]
+    rules = list(_rule_rows(tables.stream, raw))
     for table, failure in (("rules", "withhold"), ("warnings", "warn")):
-        frames.append(Frame(table, ("rule",), list(_rule_rows(tables.stream, figures[RAW], failure))))
+        frames.append(Frame(table, ("rule",), [row for on_failure, row in rules if on_failure == failure]))
     measured: Measured = {}
     if tables.rollup:
         known = {path: tables.checked.files.get(path, ()) for path in tables.rollup.names}
@@ -261,8 +263,10 @@ def _quarantine_row(tables: Tables, row: Row) -> Row:
     return found | {"unknown_batches": 0 if is_known else row["held"]}
 
 
-def _raw_rows(tables: Tables, figures: Mapping[str, Row], engine: Engine) -> Iterator[Row]:
-    found = {row["batch"]: row for row in _by_batch(figures)}
+def _raw_rows(
+    tables: Tables, raw: Sequence[Row], figures: Mapping[str, Row], engine: Engine
+) -> Iterator[Row]:
+    found = {row["batch"]: row for row in raw}
     ends = [time for of in figures.values() for time in (of["low"], of["high"]) if time is not None]
     batches = tables.since, tables.through
     repeated = (
@@ -282,16 +286,14 @@ def _raw_rows(tables: Tables, figures: Mapping[str, Row], engine: Engine) -> Ite
         }
 
 
-def _rule_rows(stream: Stream, figures: Mapping[str, Row], failure: str) -> Iterator[Row]:
-    """Yield each rule with how many rows of new batches break it beyond the share that may."""
-    rows = _by_batch(figures)
-    count = sum(row["found"] for row in rows)
+def _rule_rows(stream: Stream, raw: Sequence[Row]) -> Iterator[tuple[str, Row]]:
+    """Yield what follows of each rule, and how many rows of new batches break it beyond the share that may."""
+    count = sum(row["found"] for row in raw)
     for rule in stream.share_rules if count else ():
-        if rule.on_failure == failure:
-            number = sum(row.get(BROKEN + rule.name, 0) for row in rows)
-            allowed = int((1 - rule.mostly) * count + _ROUNDING)
-            of = f"{rule.name}, {rule.sentence}: {number} of {count} new rows do not"
-            yield {"rule": of, "broken": max(number - allowed, 0)}
+        number = sum(row.get(BROKEN + rule.name, 0) for row in raw)
+        allowed = int((1 - rule.mostly) * count + _ROUNDING)
+        of = f"{rule.name}, {rule.sentence}: {number} of {count} new rows do not"
+        yield rule.on_failure, {"rule": of, "broken": max(number - allowed, 0)}
 
 
 def _outside(found: int, least: int, most: int) -> int:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from lakehouse.config.config_paths import config_file, given_home, located, read_toml, store_url
+from lakehouse.config.config_paths import DEFAULT_HOME, config_file, given_home, located, read_toml, store_url
 from lakehouse.config.durations import parse_duration
 from lakehouse.config.problems import ConfigError, Problem
 
@@ -102,7 +102,7 @@ def airflow_home(path: Path, home: Path | None = None, named: str | None = None)
     if not path.is_file():
         raise ConfigError(str(path), [Problem("file", "none", "a configuration; `tidemark init` writes one")])
     content = read_toml(path)
-    asked = str(content.get("home", "var"))
+    asked = str(content.get("home", DEFAULT_HOME))
     tables = store_url(home or asked) or _table(content, "tables").get("path")
     folder = path.parent / str(_table(content, "queries").get("folder", "queries"))
     return AirflowHome(

@@ -66,3 +66,11 @@ class HeaderLines(_Part):
     def first_of_data(self) -> int:
         """The line where data begin."""
         return self.data or self.line + 1
+
+
+# A line that is passed over, such as a title, says nothing of how many fields there are: the first of data does.
+HEADS = {
+    "names": HeaderLines(),
+    "skip": HeaderLines.model_construct(line=2, data=2),
+    "none": HeaderLines.model_construct(line=1, data=1),
+}

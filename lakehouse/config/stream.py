@@ -18,7 +18,7 @@ from pydantic import (
 from lakehouse.config.columns import Column, Thousands
 from lakehouse.config.durations import AHEAD_US, EXPECTED, format_duration, parse_duration
 from lakehouse.config.levels import StreamLevels
-from lakehouse.config.lines import WHITESPACE, Encoding, HeaderLines, Separator, Unpivot
+from lakehouse.config.lines import HEADS, WHITESPACE, Encoding, HeaderLines, Separator, Unpivot
 from lakehouse.config.rules import Rule
 from lakehouse.config.times import ArrivalTime, TimeColumn
 
@@ -180,6 +180,11 @@ class Source(_Part):
     def has_items(self) -> bool:
         """True if one record may be several rows."""
         return self.explode is not None or self.unpivot is not None
+
+    @property
+    def head(self) -> HeaderLines:
+        """Lines of a file's head; the first one is as wide as data where no line has names."""
+        return self.header if isinstance(self.header, HeaderLines) else HEADS[self.header]
 
     @property
     def has_names(self) -> bool:

@@ -53,6 +53,7 @@ FILES: dict[str, tuple[str, bytes]] = {
         "header = { line = 2 }",
         b"Pond\nat,temp\n2026-02-01,0.5\n2026-02-01T01:00,1.5\n",
     ),
+    "a blank line before the names": ("quote = '\"'", b"\nat,temp\n2026-02-01,0.5\n2026-02-01T01:00,1.5\n"),
     "runs of blanks": ('separator = "whitespace"', BLANKS.encode()),
     "names that end with a separator": (
         "ragged = true",
@@ -103,6 +104,7 @@ def test_a_file_is_read_as_it_is(lakehouse_of: Make, session: SparkSession, name
     rows = sorted(table_rows(settings.layout.raw("logger"), "event_us", "temp"))
     first = 1_769_904_000_000_000
     assert rows == [(first, 0.5), (first + 3_600_000_000, 1.5)]
+    assert table_rows(settings.layout.quarantine("logger"), "reason") == []
 
 
 def test_a_name_in_latin_1_is_the_column_that_it_spells(lakehouse_of: Make, session: SparkSession) -> None:

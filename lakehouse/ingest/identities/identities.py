@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +84,7 @@ def _digests(rows: pa.Table, names: Sequence[str], salt: str, size: int) -> npt.
         parts = [_spelt(rows[name].combine_chunks(), name) for name in sorted(names)]
         joined = pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary())).to_pylist()
         records = [begin + record for begin, record in zip(records, joined, strict=True)]
-    content = b"".join(blake2b(record, digest_size=size).digest() for record in records)
+    content = b"".join(hashlib.blake2b(record, digest_size=size).digest() for record in records)
     return np.frombuffer(content, "<i8").reshape(rows.num_rows, size // 8)
 
 

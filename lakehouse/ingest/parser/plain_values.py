@@ -50,16 +50,11 @@ def typed(
     ``texts``: by name of the wanted field, each text, or value of a Parquet file. ``listed``: when each row was listed,
     where that is not the same of all.
     """
-    event, is_good = _time(texts[EVENT], stream.event_time)
-    low, high = stream.event_time_bounds
+    event, is_good = typed_times(texts[EVENT], stream.event_time)
     times = (
         event.to_numpy(zero_copy_only=False) if not event.null_count else pc.fill_null(event, 0).to_numpy()
     )
-    is_good &= event.is_valid().to_numpy(zero_copy_only=False) & (times >= low) & (times < high)
-    if listed is not None:
-        is_good &= times <= pc.fill_null(listed, _END_US).to_numpy() + stream.ahead_us
-    elif stream.listed_us is not None:
-        is_good &= times <= stream.listed_us + stream.ahead_us
+    is_good &= event.is_valid().to_numpy(zero_copy_only=False) & within_bounds(times, stream, listed)
     arrival, is_sure = _arrival(texts, stream, count)
     is_good &= is_sure & _in_clock_bounds(times, arrival, stream)
     columns = {"event_us": event, "arrival_us": arrival}
@@ -71,13 +66,24 @@ def typed(
     return pa.table(columns), is_good
 
 
+def within_bounds(times: npt.NDArray[np.int64], stream: Stream, listed: pa.Array | None) -> Mask:
+    """Return which event times are within the stream's bounds, and not too far ahead of their record's listing."""
+    low, high = stream.event_time_bounds
+    is_within = (times >= low) & (times < high)
+    if listed is not None:
+        is_within &= times <= pc.fill_null(listed, _END_US).to_numpy() + stream.ahead_us
+    elif stream.listed_us is not None:
+        is_within &= times <= stream.listed_us + stream.ahead_us
+    return is_within
+
+
 def _arrival(texts: Mapping[str, pa.Array], stream: Stream, count: int) -> tuple[pa.Array, Mask]:
     if stream.arrival_time is None:
         return pa.nulls(count, pa.int64()), np.ones(count, np.bool_)
-    received, is_sure = _time(texts[ARRIVAL], stream.arrival_time)
+    received, is_sure = typed_times(texts[ARRIVAL], stream.arrival_time)
     if stream.arrival_time.plus is None:
         return received, is_sure
-    more, is_number = _time(texts[PLUS], _SECONDS)
+    more, is_number = typed_times(texts[PLUS], _SECONDS)
     return pc.add(received, pc.fill_null(more, 0)), is_sure & is_number
 
 
@@ -90,7 +96,7 @@ def _in_clock_bounds(times: npt.NDArray[np.int64], arrival: pa.Array, stream: St
     return np.asarray(is_within | arrival.is_null().to_numpy(zero_copy_only=False))
 
 
-def _time(text: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
+def typed_times(text: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
     """Return microseconds, null where there is no text, and where that is sure."""
     if not pa.types.is_string(text.type):
         micros, is_sure = _fitted_time(text, time)

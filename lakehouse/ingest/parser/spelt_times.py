@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lakehouse.config.stream import Stream
 from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, OTHER, SPELT, time_fields
+from lakehouse.ingest.parser.plain_values import typed_times, within_bounds
 from lakehouse.ingest.parser.texts import time_of
 
 Ints = npt.NDArray[np.int64]
@@ -69,14 +70,15 @@ def _with_fallback(
     texts: pa.Array, others: pa.Array, time: TimeColumn, stream: Stream, listed: pa.Array | None
 ) -> pa.Array:
     """Return the other texts where there is no time, or one that the stream's bounds or its listing rule out."""
-    low, high = stream.event_time_bounds
-    latest = [stream.listed_us] * len(texts) if listed is None else listed.to_pylist()
-    own = [None if text is None else time_of(text, time) for text in texts.to_pylist()]
-    is_wrong = [
-        at is None or not low <= at < high or (last is not None and at > last + stream.ahead_us)
-        for at, last in zip(own, latest, strict=True)
-    ]
-    return pc.if_else(pa.array(is_wrong, pa.bool_()), iso_texts(others, time), texts)
+    event, is_sure = typed_times(texts, time)
+    micros = pc.fill_null(event, 0).to_numpy().copy()
+    is_time = event.is_valid().to_numpy(zero_copy_only=False).copy()
+    # A text of another form than the usual ones may be a time all the same.
+    odd = np.flatnonzero(~is_sure)
+    read = [time_of(text, time) for text in texts.take(pa.array(odd)).to_pylist()]
+    micros[odd], is_time[odd] = [moment or 0 for moment in read], [moment is not None for moment in read]
+    is_right = is_time & within_bounds(micros, stream, listed)
+    return pc.if_else(pa.array(is_right), texts, iso_texts(others, time))
 
 
 def iso_texts(texts: pa.Array, time: TimeColumn) -> pa.Array:

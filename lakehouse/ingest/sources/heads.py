@@ -9,13 +9,14 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
+from itertools import dropwhile, islice
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.config.lines import Encoding, HeaderLines
+from lakehouse.config.lines import Encoding
 from lakehouse.config.stream import Source
+from lakehouse.ingest.parser.texts import BLANKS
 
 
 def _control(error: UnicodeError) -> tuple[str, int]:
@@ -46,39 +47,27 @@ def as_utf8(
 
 def header_of(lines: Iterable[str], source: Source) -> str:
     """Return the line that names the fields of a file, or is as wide as all; an empty one where there is none."""
-    # A line that is passed over, such as a title, says nothing of how many fields there are: the first of data does.
-    usual = HeaderLines(line=2 if source.header == "skip" else 1)
-    head = source.header if isinstance(source.header, HeaderLines) else usual
-    number, is_begun = 0, head.skip_until is None
-    for line in lines:
-        is_begun = is_begun or bool(re.search(head.skip_until or "", line))
-        if is_begun and line.strip(" \t") and not _is_comment(line, source.comment):
-            number += 1
-            if number == head.line:
-                return line
-    return ""
+    head, pattern = source.head, source.head.skip_until
+    begun = lines if pattern is None else dropwhile(lambda line: not re.search(pattern, line), lines)
+    counted = (line for line in begun if line.strip(BLANKS) and not _is_comment(line, source.comment))
+    return next(islice(counted, head.line - 1, None), "")
 
 
 def without_head(batches: Iterable[pa.RecordBatch], source: Source) -> Iterator[pa.RecordBatch]:
     """Pass on numbered lines that are no comments, from that where data begin."""
-    head, own = source.header, isinstance(source.header, HeaderLines)
-    skipped = head.first_of_data - 1 if isinstance(head, HeaderLines) else int(head != "none")
-    pattern = head.skip_until if isinstance(head, HeaderLines) else None
-    passed, is_begun = 0, not own or pattern is None
+    left, pattern = source.head.first_of_data - 1, source.head.skip_until
     for batch in batches:
-        kept = batch
-        if not is_begun:
-            hits = pc.match_substring_regex(batch.column(1), pattern or "")
-            begins = np.flatnonzero(pc.fill_null(hits, False).to_numpy(zero_copy_only=False))
-            is_begun = bool(len(begins))
-            kept = batch.slice(int(begins[0])) if is_begun else batch.slice(len(batch))
+        if pattern is not None:
+            first = pc.index(pc.match_substring_regex(batch.column(1), pattern), True).as_py()
+            pattern, batch = (
+                (pattern, batch.slice(batch.num_rows)) if first < 0 else (None, batch.slice(first))
+            )
         if source.comment:
             mark = source.comment.encode()
-            starts = pc.equal(pc.binary_slice(kept.column(1), 0, len(mark)), pa.scalar(mark, pa.binary()))
-            kept = kept.filter(pc.invert(starts))
-        rest = kept.slice(min(max(skipped - passed, 0), kept.num_rows))
-        passed += kept.num_rows
-        yield rest
+            starts = pc.equal(pc.binary_slice(batch.column(1), 0, len(mark)), pa.scalar(mark, pa.binary()))
+            batch = batch.filter(pc.invert(starts))
+        yield batch.slice(min(left, batch.num_rows))
+        left -= min(left, batch.num_rows)
 
 
 def _is_comment(line: str, mark: str | None) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.landing import located
-from lakehouse.config.lines import Encoding, HeaderLines
+from lakehouse.config.lines import Encoding
 from lakehouse.config.stream import Source
 from lakehouse.ingest.parser.parquet_rows import parsed_parquet
 from lakehouse.ingest.parser.parser import Parser
@@ -107,31 +107,29 @@ def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
         from lakehouse.ingest.sources.packets import numbered_packets
 
         return numbered_packets(path, landing)
+    lines = numbered_lines(path, longest, landing, source.encoding)
     if source.format == "nfdump":
-        return without_remarks(numbered_lines(path, True, longest, landing))
+        return without_remarks(without_head(lines, source))
     if source.format == "zeek":
-        return without_headers(numbered_lines(path, False, longest, landing))
-    if source.format == "csv" and (source.comment or isinstance(source.header, HeaderLines)):
-        return without_head(numbered_lines(path, False, longest, landing, source.encoding), source)
-    has_header = source.format == "csv" and source.header != "none"
-    return numbered_lines(path, has_header, longest, landing, source.encoding)
+        return without_headers(lines)
+    return without_head(lines, source) if source.format == "csv" else lines
 
 
 def numbered_lines(
-    path: str, skip_header: bool, longest: int, landing: Landing = ANYWHERE, encoding: Encoding = "utf-8"
+    path: str, longest: int, landing: Landing = ANYWHERE, encoding: Encoding = "utf-8"
 ) -> Iterator[pa.RecordBatch]:
     """Yield (source_line int64 from 1, record binary, fault string) of a plain or gzip file, without line ends.
 
-    Blank lines hold no record and are passed over; so is the first line with ``skip_header``. A gzip file that ends too
-    early or is damaged yields what could be read and one more record with the fault ``truncated_file``. Of a line of
-    more than ``longest`` bytes, its end apart, the first KEPT_BYTES come with the fault ``too_long``.
+    Blank lines hold no record and are passed over. A gzip file that ends too early or is damaged yields what could be
+    read and one more record with the fault ``truncated_file``. Of a line of more than ``longest`` bytes, its end apart,
+    the first KEPT_BYTES come with the fault ``too_long``.
 
     Memory: some blocks and the longest line, however far a file inflates.
     """
     number = 0
     for block, fault in _whole_line_blocks(as_utf8(blocks(path, landing), encoding), longest):
         for batch, count in _batches(block, number, fault, longest):
-            yield _without(batch, skip_header)
+            yield _without_blank(batch)
             number += count
 
 
@@ -223,7 +221,7 @@ def _with_too_long(batch: pa.RecordBatch, longest: int) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=NUMBERED)
 
 
-def _without(batch: pa.RecordBatch, skip_header: bool) -> pa.RecordBatch:
+def _without_blank(batch: pa.RecordBatch) -> pa.RecordBatch:
     lines = batch.column(1)
     keep = pc.not_equal(pc.binary_length(lines), 0)
     # A line of spaces and tabs alone is as blank as an empty one.
@@ -232,6 +230,4 @@ def _without(batch: pa.RecordBatch, skip_header: bool) -> pa.RecordBatch:
     if pc.any(suspicious).as_py():
         blank = pc.match_substring_regex(lines, r"^[ \t]*$")
         keep = pc.and_(keep, pc.invert(blank))
-    if skip_header:
-        keep = pc.and_(keep, pc.not_equal(batch.column(0), 1))
     return batch.filter(keep)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources.files import landed
+from lakehouse.ingest.sources.heads import without_head
 from lakehouse.ingest.sources.landed_content import seen
 from lakehouse.ingest.sources.lines import numbered_lines
 from lakehouse.ingest.sources.nfdump import without_remarks
@@ -42,13 +45,15 @@ def test_every_file_is_cut_into_records_that_are_numbered_once(tmp_path: Path, f
         assert time.process_time() - began < 5, name
 
 
+def nfdump_records(lines: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return without_remarks(without_head(lines, Source(path="x", format="nfdump")))
+
+
 def records(path: Path, format: str) -> list[tuple[int, bytes, str | None]]:
     """All records of a file as its decoder yields them."""
     batches = (
         numbered_packets(str(path))
         if format == "pcap"
-        else {"nfdump": without_remarks, "zeek": without_headers}[format](
-            numbered_lines(str(path), format == "nfdump", LONGEST)
-        )
+        else {"nfdump": nfdump_records, "zeek": without_headers}[format](numbered_lines(str(path), LONGEST))
     )
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]

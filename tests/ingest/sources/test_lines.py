@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import landed_content
 from lakehouse.ingest.sources import lines as cut
+from lakehouse.ingest.sources.heads import without_head
 
 LINE = st.binary(max_size=12).map(
     lambda line: line.replace(b"\n", b"").replace(b"\r", b"").replace(b"\xef", b"")
@@ -18,7 +20,8 @@ LINE = st.binary(max_size=12).map(
 
 
 def read(path: Path, skip_header: bool = False, longest: int = 1000) -> list[tuple[int, bytes, str | None]]:
-    batches = cut.numbered_lines(str(path), skip_header, longest)
+    batches = cut.numbered_lines(str(path), longest)
+    batches = without_head(batches, Source(path=str(path), format="csv")) if skip_header else batches
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]
 
 

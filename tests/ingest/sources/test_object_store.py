@@ -106,8 +106,8 @@ def test_lines_are_those_of_the_same_local_file(empty: S3, tmp_path: Path, name:
     (tmp_path / name).write_bytes(content)
     url = empty.put(f"in/{name}", content)
 
-    here = list(numbered_lines(str(tmp_path / name), True, 1 << 20))
-    there = list(numbered_lines(url, True, 1 << 20, Landing(empty.endpoint)))
+    here = list(numbered_lines(str(tmp_path / name), 1 << 20))
+    there = list(numbered_lines(url, 1 << 20, Landing(empty.endpoint)))
 
     assert there == here
 

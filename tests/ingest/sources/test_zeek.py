@@ -28,7 +28,7 @@ Records = list[tuple[int, bytes, str | None]]
 
 def read(path: Path, lines: list[bytes]) -> Records:
     path.write_bytes(b"".join(line + b"\n" for line in lines))
-    batches = without_headers(numbered_lines(str(path), False, 1000))
+    batches = without_headers(numbered_lines(str(path), 1000))
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]
 
 
