@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from lakehouse.config.columns import NAME, RESERVED
-from lakehouse.propose.sample import Sample, is_rising
+from lakehouse.propose.sample import Sample
 
 _INT = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -41,15 +42,23 @@ class Found:
     doubts: list[str] = field(default_factory=list)
 
 
-def columns_of(sample: Sample, times: Sequence[str]) -> list[Found]:
-    """Return the columns of a sample but those of its time."""
+def time_columns(names: Sequence[str]) -> dict[str, str]:
+    """Return the columns of a time with the names that they have in tables."""
     used = set[str]()
+    return {name: _own_name(f"time_{name}" if name.isdigit() else name, used) for name in names}
+
+
+def columns_of(sample: Sample, times: Mapping[str, str]) -> list[Found]:
+    """Return the columns of a sample but those of its time; ``times``: these with their names in tables."""
+    used = set(times.values())
     found = []
     for position, name in enumerate(sample.names):
         if name in times:
             continue
         texts = sample.column(name)
         declared, doubts = _typed(texts)
+        if declared.get("decimal") == "," and "separator" not in sample.source:
+            doubts.append("the separator is a comma as well")
         own = _own_name(name, used)
         if sample.source.get("header") in ("none", "skip"):
             declared["position"] = position
@@ -58,7 +67,6 @@ def columns_of(sample: Sample, times: Sequence[str]) -> list[Found]:
         found.append(
             Found(name, own, declared, _role(name, declared, texts), texts[0] if texts else "", doubts)
         )
-    _share_decimal_commas(sample, found)
     return found
 
 
@@ -128,16 +136,25 @@ def _role(name: str, declared: dict[str, Any], texts: Sequence[str]) -> str:
         plain
         and len(texts) > _LEAST_ROWS
         and _COUNTED.search(name)
-        and is_rising([float(text) for text in texts])
+        and _is_rising([float(text) for text in texts])
     ):
         return "counter"
     return "measure"
 
 
+def plain_name(text: str, otherwise: str, prefix: str) -> str:
+    """Return a text as a name that tables can have: ``otherwise`` if none is left, behind a prefix if a digit is first.
+
+    >>> plain_name("Core Temp [C]", "column", "c_"), plain_name("2", "column", "c_")
+    ('core_temp_c', 'c_2')
+    """
+    plain = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:80] or otherwise
+    return plain if plain[0].isalpha() else prefix + plain
+
+
 def _own_name(name: str, used: set[str]) -> str:
     """Return a name that tables can have, which no other column has."""
-    plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:80] or "column"
-    plain = plain if plain[0].isalpha() else f"c_{plain}"
+    plain = plain_name(name, "column", "c_")
     chosen, number = plain, 1
     while chosen in used or chosen in RESERVED or not NAME.match(chosen):
         number += 1
@@ -146,9 +163,6 @@ def _own_name(name: str, used: set[str]) -> str:
     return chosen
 
 
-def _share_decimal_commas(sample: Sample, found: Sequence[Found]) -> None:
-    """Read whole numbers beside decimal commas as numbers of the same spelling."""
-    commas = [each for each in found if each.declared.get("decimal") == ","]
-    if commas and sample.source.get("separator", ",") == ",":
-        for each in commas:
-            each.doubts.append("the separator is a comma as well")
+def _is_rising(values: Sequence[float]) -> bool:
+    """Return whether numbers never fall, and rise somewhere."""
+    return all(left <= right for left, right in pairwise(values)) and len(set(values)) > 1

@@ -14,7 +14,7 @@ from lakehouse.config.checks import stream_problems, stream_refusals
 from lakehouse.config.durations import format_duration
 from lakehouse.config.problems import ConfigError
 from lakehouse.config.stream import Stream
-from lakehouse.propose.columns import Found, columns_of
+from lakehouse.propose.columns import Found, columns_of, time_columns
 from lakehouse.propose.sample import NothingToRead, Sample
 from lakehouse.propose.times import Time, event_time_of
 
@@ -27,7 +27,6 @@ _LEVELS = (
 _DAILY = ("1d forever",)
 # Lines of units or widths that may stand between names and data.
 _MOST_SKIPPED = 3
-_GROUPS = 10_000
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,8 @@ def proposal_of(name: str, sample: Sample, path: str, timezone: str = "") -> Pro
     if timezone:
         time.declared["timezone"] = timezone
         time.doubts = [doubt for doubt in time.doubts if "unless timezone" not in doubt]
-    columns = columns_of(sample, time.names)
+    own = time_columns(time.names)
+    columns = columns_of(sample, own)
     keys, measures, counters = (
         [each.name for each in columns if each.role in roles]
         for roles in (("key",), ("measure", "counter"), ("counter",))
@@ -81,12 +81,12 @@ def proposal_of(name: str, sample: Sample, path: str, timezone: str = "") -> Pro
     doubts += [
         f"{each.title}: {doubt}" for each in columns if each.role != "left out" for doubt in each.doubts
     ]
-    identity = _identity(sample, time, columns)
+    identity = _identity(sample, own, columns)
     if identity is None and measures:
         doubts.append(
             "no columns tell rows apart: a file that comes twice under another content counts twice"
         )
-    table: dict[str, Any] = {"event_time": _event_time(time)}
+    table: dict[str, Any] = {"event_time": _event_time(time, own)}
     table |= {"identity": identity} if identity else {}
     table |= {"keys": keys} if keys else {}
     table |= {"measures": measures} if measures else {}
@@ -94,7 +94,7 @@ def proposal_of(name: str, sample: Sample, path: str, timezone: str = "") -> Pro
     table |= {"groupings": [keys, []]} if keys else {}
     table["levels"] = list(next((levels for most, levels in _LEVELS if time.step_us < most), _DAILY))
     table["source"] = {"path": path, "format": sample.format} | sample.source
-    table["columns"] = _declared_columns(columns, time, identity or [])
+    table["columns"] = _declared_columns(columns, own, identity or [])
     return Proposal(name, sample, time, columns, table, doubts)
 
 
@@ -120,38 +120,28 @@ def _timed(sample: Sample) -> Time:
     )
 
 
-def _identity(sample: Sample, time: Time, columns: Sequence[Found]) -> list[str] | None:
+def _identity(sample: Sample, times: Mapping[str, str], columns: Sequence[Found]) -> list[str] | None:
     """Return the time and the keys, if they tell the rows of the sample apart."""
     keys = [each for each in columns if each.role == "key"]
-    places = [sample.names.index(name) for name in (*time.names, *(each.title for each in keys))]
+    places = [sample.names.index(name) for name in (*times, *(each.title for each in keys))]
     rows = [tuple(row[place] for place in places) for row in sample.rows]
-    if len(set(rows)) < len(rows):
-        return None
-    return [*(_time_column(name) for name in time.names), *(each.name for each in keys)]
+    return [*times.values(), *(each.name for each in keys)] if len(set(rows)) == len(rows) else None
 
 
-def _event_time(time: Time) -> dict[str, Any]:
+def _event_time(time: Time, own: Mapping[str, str]) -> dict[str, Any]:
     """Return the event time; without a line of names its columns are those that have its places."""
     if not all(name.isdigit() for name in time.names):
         return time.declared
-    names = [_time_column(name) for name in time.names]
+    names = [own[name] for name in time.names]
     place = {"columns": names} if len(names) > 1 else {"column": names[0]}
     return place | {key: value for key, value in time.declared.items() if key not in ("column", "columns")}
 
 
-def _time_column(name: str) -> str:
-    if name.isdigit():
-        return f"time_{name}"
-    plain = "".join(
-        letter if letter.isalnum() and letter.isascii() else "_" for letter in name.lower()
-    ).strip("_")
-    return f"{plain or 'time'}_text" if not plain or not plain[0].isalpha() else plain
-
-
-def _declared_columns(columns: Sequence[Found], time: Time, identity: Sequence[str]) -> dict[str, Any]:
+def _declared_columns(
+    columns: Sequence[Found], times: Mapping[str, str], identity: Sequence[str]
+) -> dict[str, Any]:
     declared: dict[str, Any] = {}
-    for name in time.names:
-        own = _time_column(name)
+    for name, own in times.items():
         place = {"position": int(name)} if name.isdigit() else {"path": name} if own != name else {}
         if own in identity or name.isdigit():
             declared[own] = {"type": "string"} | place if place else "string"

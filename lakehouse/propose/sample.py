@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
+from statistics import median_high
 from typing import IO, Any
 
 from lakehouse.config.lines import WHITESPACE
@@ -146,26 +146,17 @@ def _text(value: Any) -> str:
 
 
 def _delimited(path: Path, lines: Sequence[str]) -> Sample:
-    comment = next(
-        (
-            mark
-            for mark in _COMMENTS
-            if lines[0].startswith(mark) or (lines[1:2] and lines[1].startswith(mark))
-        ),
-        None,
-    )
-    kept = [line for line in lines if not (comment and line.startswith(comment))]
-    commented = comment is not None and len(kept) < len(lines)
+    comment = next((mark for mark in _COMMENTS if any(line.startswith(mark) for line in lines[:2])), None)
+    kept = [line for line in lines if comment is None or not line.startswith(comment)]
     if len(kept) < _FEW_ROWS:
         raise NothingToRead(f"{path}: found {len(kept)} lines; expected a header and rows")
     separator, cut = _cut(kept)
     width = Counter(len(fields) for fields in cut).most_common(1)[0][0]
-    head = _head_of(cut, width)
-    names_at, data_at = head
+    names_at, data_at = _head_of(cut, width)
     found = Sample(path, "csv", (), [])
     if separator != ",":
         found.source["separator"] = separator
-    if commented:
+    if comment is not None:
         found.source["comment"] = comment
     if names_at is None:
         found.source["header"] = "none"
@@ -225,7 +216,7 @@ def _read(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
 def _head_of(cut: Sequence[Sequence[str]], width: int) -> tuple[int | None, int]:
     """Return the line of names, None where there is none, and the first of data, from 0."""
     numbers = [_numbers(fields) for fields in cut[:_MOST_HEAD_LINES]]
-    usual = sorted(numbers[len(numbers) // 2 :])[len(numbers[len(numbers) // 2 :]) // 2]
+    usual = median_high(numbers[len(numbers) // 2 :])
     least = max(usual * 0.5, 0.01)
     data_at = next(
         (at for at, share in enumerate(numbers) if share >= least and len(cut[at]) >= width - 1), 0
@@ -256,8 +247,3 @@ def _numbers(fields: Sequence[str]) -> float:
     """Return the share of fields that begin with a digit, as numbers and times do."""
     there = [field.strip() for field in fields if field.strip()]
     return sum(bool(_NUMBER.match(text)) for text in there) / len(there) if there else 0.0
-
-
-def is_rising(values: Sequence[float]) -> bool:
-    """Return whether numbers never fall, and rise somewhere."""
-    return all(left <= right for left, right in pairwise(values)) and len(set(values)) > 1

@@ -1,4 +1,4 @@
-"""What is in lakehouse/algorithms runs in the product; what only judges it belongs to tests/oracles."""
+"""Callers of lakehouse/algorithms: all of it runs in the product; methods that only judge it are in tests/oracles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the control store of a home on one machine costs, beside a file for each row: changes, reads, and imports.
+"""Cost of the control store of a home on one machine, beside a file for each row: changes, reads, and imports.
 
     python -m tests.benchmarks.control [--quick] [--json]
 

@@ -1,4 +1,4 @@
-"""What a lease costs homes without a common folder behind many manifests, which are rows of a Postgres (decision 0029).
+"""Cost of a lease to homes without a common folder behind many manifests, rows of a Postgres (decision 0029).
 
     python -m tests.benchmarks.control control_manifests [--json]
 

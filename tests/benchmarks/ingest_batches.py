@@ -1,4 +1,4 @@
-"""What one ingest batch costs by its size, on each runner: seconds, processor seconds and Spark's jobs.
+"""Cost of one ingest batch by its size, on each runner: seconds, processor seconds and Spark's jobs.
 
     python -m tests.benchmarks.ingest_batches [--quick] [--json]
 

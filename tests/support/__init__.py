@@ -1,1 +1,1 @@
-"""What tests share: servers, streams, small lakehouses, and runs that are killed."""
+"""Support that tests share: servers, streams, small lakehouses, and runs that are killed."""

@@ -1,4 +1,4 @@
-"""What jobs import, compile and bind when they first need it, done once by importing this module.
+"""Imports, compiled loops and bindings that jobs make on first use, made once by importing this module.
 
 For a process from which others are forked, each of which would do it again. Nothing stays open, and no thread goes on
 that a forked process would miss.

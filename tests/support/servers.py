@@ -1,4 +1,4 @@
-"""What the servers that tests start, stop and kill have in common: a free port of the loopback, and a process on it."""
+"""Servers that tests start, stop and kill: a free port of the loopback, and a process on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many bytes tasks of Spark have sent away, by its own metrics: into shuffles, and to the driver."""
+"""Bytes that tasks of Spark have sent away, by its own metrics: into shuffles, and to the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark says it has moved: shuffles, rows that are broadcast, and nothing of earlier queries."""
+"""Bytes that Spark says it has moved: shuffles, rows that are broadcast, and nothing of earlier queries."""
 
 from __future__ import annotations
 

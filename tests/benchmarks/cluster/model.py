@@ -1,4 +1,4 @@
-"""What a million devices and ten billion rows a day come to, from costs measured here at two sizes each.
+"""Model of a million devices and ten billion rows a day, from costs measured here at two sizes each.
 
 Every figure is a slope: the cost of twice as many rows, keys, commits or files, less that of once as many. So what a
 process costs to start is in none of them, and each is of one core of this machine. The model multiplies; it knows

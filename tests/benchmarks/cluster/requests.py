@@ -1,4 +1,4 @@
-"""How many requests a batch makes of an object store that has landed files, tables and versions, and what a day costs.
+"""Requests of a batch to an object store that has landed files, tables and versions, and the cost of a day.
 
 Counted in the log of moto's server. A day has a batch each minute; large uploads are one request more for each part.
 Prices are those that Amazon publishes for S3 Standard in us-east-1: storage and traffic are in none of them.

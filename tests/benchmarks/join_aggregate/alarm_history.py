@@ -1,4 +1,4 @@
-"""What alarms cost a batch, and a publish, behind many that ended: in a process without Spark.
+"""Cost of alarms to a batch, and to a publish, behind many that ended: in a process without Spark.
 
 Each alarm of the history was raised and cleared; their changes lie in one file, as maintenance leaves them. Then a
 tick comes at a time, with answers of ten groups that take turns: five alarms are raised, five cleared. Medians, in

@@ -1,4 +1,4 @@
-"""What a batch costs a bucket of a join-aggregate: by how many rows it holds, and over an hour at 20,000 rows a second.
+"""Cost of a batch to a bucket of a join-aggregate: by the rows that it holds, and over an hour at 20,000 rows a second.
 
 COUNT(*) and SUM by key of two streams joined on the key, 1,000 keys, 60 ticks a window, rows of both sides in turn. By
 rows held: batches of 10,000 rows, the window as long as so many rows take. Whole: all rows are read from a Parquet

@@ -1,4 +1,4 @@
-"""What the servers of stores have in common: while tests use one, it has one empty bucket."""
+"""Servers of stores, each with one empty bucket while tests use it."""
 
 from __future__ import annotations
 

@@ -85,8 +85,9 @@ def _source_path(path: Path, file: Path, folder: Path) -> str:
 
 
 def _name_of(path: Path) -> str:
-    plain = re.sub(r"[^a-z0-9]+", "_", path.name.split(".")[0].lower()).strip("_") or "stream"
-    return plain if plain[0].isalpha() else f"s_{plain}"
+    from lakehouse.propose.columns import plain_name
+
+    return plain_name(path.name.split(".")[0], "stream", "s_")
 
 
 def _declared_names(config: Path) -> Iterable[str]:
