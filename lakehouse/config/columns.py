@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 ColumnType = Literal["string", "int", "double", "boolean", "decimal"]
 NUMERIC: tuple[ColumnType, ...] = ("int", "double", "decimal")
@@ -40,8 +48,32 @@ def is_message_field(path: str, kind: str) -> bool:
 
 _SQL_TYPES = {"string": "string", "int": "bigint", "double": "double", "boolean": "boolean"}
 
-
 Thousands = Literal[".", ",", "'", " "]
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression such as 'Temperature': {error}") from None
+    return value
+
+
+def _arrow_pattern(value: str) -> str:
+    # It loads slowly: only who declares such an expression waits for it.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        pc.match_substring_regex(pa.scalar(""), value)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"expected a regular expression that Arrow can search for: {error}") from None
+    return value
+
+
+# Arrow's expressions, which are RE2's, have no look-around and no back-references.
+Pattern = Annotated[str, AfterValidator(_pattern)]
+ArrowPattern = Annotated[Pattern, AfterValidator(_arrow_pattern)]
 
 
 def _several(value: Any) -> Any:

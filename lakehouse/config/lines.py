@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from lakehouse.config.columns import ArrowPattern, Pattern
 
 # A separator of runs of blanks and tabs.
 WHITESPACE = "whitespace"
@@ -15,14 +16,6 @@ Encoding = Literal["utf-8", "latin-1", "cp1252", "utf-16"]
 def _separator(value: str) -> str:
     if len(value) != 1 and value != WHITESPACE:
         raise ValueError(f'expected one character, or "{WHITESPACE}" for runs of blanks and tabs')
-    return value
-
-
-def _pattern(value: str) -> str:
-    try:
-        re.compile(value)
-    except re.error as error:
-        raise ValueError(f"expected a regular expression such as 'Temperature': {error}") from None
     return value
 
 
@@ -40,7 +33,7 @@ class Unpivot(_Part):
     which names the columns of the stream read the two. Fields that a column or time reads by its own name stay out.
     """
 
-    columns: Annotated[str, AfterValidator(_pattern)]
+    columns: Pattern
     name: str = Field(default="channel", min_length=1)
     value: str = Field(default="value", min_length=1)
 
@@ -54,7 +47,7 @@ class HeaderLines(_Part):
 
     line: int = Field(default=1, ge=1, le=10_000)
     data: int | None = Field(default=None, ge=2, le=10_001)
-    skip_until: Annotated[str, AfterValidator(_pattern)] | None = None
+    skip_until: ArrowPattern | None = None
 
     @model_validator(mode="after")
     def _data_are_behind_the_names(self) -> HeaderLines:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from lakehouse.config.columns import NAME
+from lakehouse.config.columns import NAME, ArrowPattern
 
 # What each expectation needs, and may have.
 _NEEDS: dict[str, tuple[set[str], set[str]]] = {
@@ -18,14 +17,6 @@ _NEEDS: dict[str, tuple[set[str], set[str]]] = {
 }
 _OPTIONS = {name for needed, more in _NEEDS.values() for name in (*needed, *more)}
 Number = int | float
-
-
-def _regex(value: str) -> str:
-    try:
-        re.compile(value)
-    except re.error as error:
-        raise ValueError(f"a regular expression, {error}") from None
-    return value
 
 
 class Rule(BaseModel):
@@ -50,7 +41,7 @@ class Rule(BaseModel):
     strict_min: bool = False
     strict_max: bool = False
     value_set: tuple[str | Number | bool, ...] = ()
-    regex: Annotated[str, AfterValidator(_regex)] | None = None
+    regex: ArrowPattern | None = None
     mostly: float = Field(default=1.0, gt=0, le=1)
     on_failure: Literal["warn", "withhold", "quarantine"] = "warn"
     says: str = ""

@@ -197,6 +197,7 @@ def test_rows_that_break_a_rule_are_those_that_duckdb_finds(
             "mostly = 1",
         ),
         ({"expect": "column_values_to_match_regex", "column": "temp", "regex": "("}, "a regular expression"),
+        ({"expect": "column_values_to_match_regex", "column": "temp", "regex": "(?=a)"}, "that Arrow can"),
     ],
 )
 def test_a_rule_that_means_nothing_is_refused(rule: dict[str, Any], expected: str) -> None:
