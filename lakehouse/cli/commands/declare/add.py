@@ -78,7 +78,8 @@ def _proposed(path: Path, name: str, folder: Path, timezone: str) -> Proposal:
 
 def _source_path(path: Path, file: Path, folder: Path) -> str:
     """Return what the source reads, from the configuration's folder where it is below it."""
-    whole = (path / f"*{''.join(file.suffixes[-2:])}" if path.is_dir() else path).absolute()
+    ending = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:])
+    whole = (path / f"*{ending}" if path.is_dir() else path).absolute()
     escaped = str(whole) if path.is_dir() else re.sub(r"([*?[])", r"[\1]", str(whole))
     inside = os.path.relpath(escaped, folder.absolute())
     return escaped if inside.startswith("..") else inside

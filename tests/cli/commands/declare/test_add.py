@@ -98,6 +98,20 @@ def test_a_day_and_month_that_could_be_either_is_a_doubt_that_is_told(
     assert any("could be of the format" in doubt for doubt in doubts)
 
 
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_of_a_folder_all_files_of_the_kind_are_read(called: Tidemark, tmp_path: Path, ending: str) -> None:
+    write = gzip.open if ending.endswith(".gz") else open
+    (tmp_path / "meters").mkdir()
+    for month in ("01", "02"):
+        with write(tmp_path / "meters" / f"meters.2026-{month}.{ending}", "wt") as file:
+            file.write(f"at,v\n2026-{month}-01,1\n2026-{month}-02,2\n")
+
+    called("add", tmp_path / "meters")
+
+    [found] = json.loads(called("check", "--json").stdout)
+    assert (found["files"], found["accepted"]) == (2, 4)
+
+
 def test_nothing_is_written_on_a_dry_run_and_no_stream_twice(called: Tidemark, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("at,v\n2026-02-01,1\n2026-02-02,2\n")
 
