@@ -25,6 +25,7 @@ _LEVELS = (
     (24 * _HOUR_US, ("15m for 30d", "1h for 1y", "1d forever")),
 )
 _DAILY = ("1d forever",)
+_WITHOUT_OFFSET = "times have no offset: they are read as UTC unless timezone says where the clock is"
 # Lines of units or widths that may stand between names and data.
 _MOST_SKIPPED = 3
 
@@ -70,7 +71,8 @@ def proposal_of(name: str, sample: Sample, path: str, timezone: str = "") -> Pro
     time = _timed(sample)
     if timezone:
         time.declared["timezone"] = timezone
-        time.doubts = [doubt for doubt in time.doubts if "unless timezone" not in doubt]
+    elif time.lacks_offset:
+        time.doubts.append(_WITHOUT_OFFSET)
     own = time_columns(time.names)
     columns = columns_of(sample, own)
     keys, measures, counters = (

@@ -79,11 +79,15 @@ _DIGITS = re.compile(r"\d.*\d.*\d")
 
 @dataclass
 class Time:
-    """An event time: what the declaration says of it, microseconds of the sample's rows, and what is not sure."""
+    """An event time: what the declaration says of it, microseconds of the sample's rows, and what is not sure.
+
+    ``lacks_offset``: some text says of no offset from UTC.
+    """
 
     declared: dict[str, Any]
     micros: list[int]
     doubts: list[str] = field(default_factory=list)
+    lacks_offset: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -149,11 +153,10 @@ def _with_clock(sample: Sample, name: str, texts: Sequence[str]) -> Time | None:
 
 
 def _of_texts(place: dict[str, Any], texts: Sequence[str]) -> Time | None:
-    walls, offsets = clock_times(pa.array(texts, pa.string()))
     iso = _time(place | {"unit": "iso"}, texts)
     if len(iso.micros) == len(texts):
-        if not all(offsets.to_pylist()) or walls.null_count:
-            iso.doubts += _zone_doubt(texts)
+        walls, offsets = clock_times(pa.array(texts, pa.string()))
+        iso.lacks_offset = not all(offsets.to_pylist()) or walls.null_count > 0
         return iso
     matching = list(_matching(place, tuple(texts)))
     if not matching:
@@ -164,13 +167,8 @@ def _of_texts(place: dict[str, Any], texts: Sequence[str]) -> Time | None:
         if _is_steady(other.micros) == _is_steady(time.micros) and _differ(time.micros, other.micros):
             time.doubts.append(f"{texts[0]!r} could be of the format {other.declared['format']}, too")
             break
-    if "%z" not in time.declared["format"]:
-        time.doubts += _zone_doubt(texts)
+    time.lacks_offset = "%z" not in time.declared["format"]
     return time
-
-
-def _zone_doubt(texts: Sequence[str]) -> list[str]:
-    return ["times have no offset: they are read as UTC unless timezone says where the clock is"]
 
 
 def _matching(place: dict[str, Any], texts: tuple[str, ...]) -> Iterator[Time]:

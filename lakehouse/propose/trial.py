@@ -53,7 +53,7 @@ def tried(stream: Stream, file: Path | None, most_rows: int) -> Trial:
         ValueError: when messages of topics are asked for, which are not read without an offset being fixed.
     """
     if stream.source.kind == "kafka":
-        raise ValueError(f"stream {stream.name}: a topic is not read on trial; name a file, or run it")
+        raise ValueError(f"stream {stream.name}: a topic is not read on trial; run it")
     result = Trial()
     for each in _files(stream, file):
         result.files += 1
