@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dags._step import step
+
+if TYPE_CHECKING:
+    from jobs.running.chosen import Kind
 
 
 def choice(function: Callable[..., Any]) -> Any:
@@ -29,7 +32,7 @@ def follow(context: Any, result: list[str]) -> None:
     SkipMixin().skip_all_except(context["ti"], chosen)
 
 
-def unserved(params: Mapping[str, Any], kind: str, events: str = "", unless_read: bool = False) -> list[str]:
+def unserved(params: Mapping[str, Any], kind: Kind, events: str = "", unless_read: bool = False) -> list[str]:
     """Return the streams or queries to process; if a service processes them all, skip the task and say so.
 
     ``events``: names of assets that have started the run. ``unless_read``: without streams that another run reads.
@@ -38,7 +41,7 @@ def unserved(params: Mapping[str, Any], kind: str, events: str = "", unless_read
 
     from jobs.running import chosen
 
-    left, who = chosen.unserved(params, "stream" if kind == "stream" else "query", events)
+    left, who = chosen.unserved(params, kind, events)
     if who and not left:
         raise AirflowSkipException(who)
     return chosen.without_read(params, left) if unless_read else left

@@ -94,12 +94,12 @@ def _dropped(settings: Settings, spark: SparkSession, stream: str) -> dict[str, 
 
 def _waiting(settings: Settings, stream: str) -> list[str]:
     """Return the queries that still need raw rows of the stream, for their next batch or their repair."""
-    failures = []
+    names = []
     for name, query in settings.registered.items():
         is_repaired = kind_of(query).has("repair")
         if stream in query.streams and is_behind(settings.layout, name, query.streams, is_repaired):
-            failures.append(name)
-    return failures
+            names.append(name)
+    return names
 
 
 main = partial(run_for_streams, run)

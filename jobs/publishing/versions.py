@@ -88,7 +88,7 @@ def _made_in_full(
 
     differs = drift(layout, whole)
     with hold_version(layout.serving, version):
-        made = publish_agreeing(layout, whole, *rest, *kept, anew=True)
+        made = publish_agreeing(layout, whole, *rest, *kept, in_full=True)
         differs = differs or rows_drift(layout, version, made[0].version)
     if differs:
         log.error("version %s was made anew as %s: %s", version, made[0].version, differs)

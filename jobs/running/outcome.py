@@ -97,18 +97,20 @@ def log_figures(outcome: Outcome) -> None:
     for name, value in outcome["figures"].items():
         if value and name != "spark":
             log.info("  %s: %s", name.replace("_", " "), value)
-    if outcome["figures"].get("spark"):
-        log.info("  %s", counts_of({"figures": {"spark": outcome["figures"]["spark"]}}).removeprefix("; "))
+    if done := outcome["figures"].get("spark"):
+        log.info("  %s", _of_spark(done))
 
 
 def counts_of(outcome: Outcome) -> str:
     """Return the figures of an outcome that count something that exists, and what Spark did for it."""
     figures = outcome["figures"]
     counts = ", ".join(f"{name} {value}" for name, value in figures.items() if _is_count(value))
-    if not (done := figures.get("spark")):
-        return counts
+    return f"{counts}; {_of_spark(figures['spark'])}" if figures.get("spark") else counts
+
+
+def _of_spark(done: dict[str, int]) -> str:
     shuffled = f", {done['shuffled_bytes'] / 1024:,.0f} kB shuffled" if done["shuffled_bytes"] else ""
-    return f"{counts}; Spark: jobs {done['jobs']}, tasks {done['tasks']}{shuffled}"
+    return f"Spark: jobs {done['jobs']}, tasks {done['tasks']}{shuffled}"
 
 
 def _is_count(value: object) -> bool:

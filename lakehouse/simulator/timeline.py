@@ -62,8 +62,8 @@ def irregular(
     """
     slots = _slots(rows, gaps)
     if slots > duration_us:
-        slots_text = f"{slots} rows in {duration_us} us"
-        raise ConfigError("simulate", [Problem("rows", slots_text, "no more rows than microseconds")])
+        request = f"{slots} rows in {duration_us} us"
+        raise ConfigError("simulate", [Problem("rows", request, "no more rows than microseconds")])
     moments = np.sort(rng.integers(0, duration_us, slots)) // tick_us * tick_us
     kept = np.sort(_kept(rng, slots, rows))
     source = heavy_choice(rng, sources, rows)

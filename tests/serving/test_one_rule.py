@@ -238,7 +238,7 @@ def test_duckdb_adds_partial_nodes_to_published_ones_as_arrow_combines_them(
             one = replace(one, nodes=None, changed=changed)
         publish(shared, [one])
     expected = replace(snapshot("whole", stream, whole, newest_us, tmp_path), name="s", batch=len(batches))
-    publish(alone, [expected], anew=True)
+    publish(alone, [expected], in_full=True)
 
     assert nodes_of(shared) == nodes_of(alone) != []
 

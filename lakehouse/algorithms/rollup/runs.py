@@ -74,9 +74,9 @@ def fold_runs(
     ends: Any,
     times: Any,
 ) -> None:
-    """Fold each run ``edges[i]:edges[i + 1]`` into ``found[i]``, ``ends[:, i]`` and ``times[:, i]``.
+    """Fold each run ``edges[i]:edges[i + 1]`` into ``totals[i]``, ``ends[:, i]`` and ``times[:, i]``.
 
-    ``found``: how many values; ``ends``, of two rows: the least and the greatest; ``times``: the first and the last
+    ``totals``: how many values; ``ends``, of two rows: the least and the greatest; ``times``: the first and the last
     time. The latter two mean nothing where there is no value.
     """
     for run in range(len(edges) - 1):

@@ -102,9 +102,9 @@ def to_repair_in_words(waiting: Facts) -> str:
     return f"to repair: {waiting['rows']:,} logged rows of {taken}, {times}{begun}"
 
 
-def repairs_table(facts: Facts, title: str, until: str = "stream time") -> Table:
-    """Return the last repairs; ``found`` and ``until`` are the headers of what they found and up to when."""
-    headers = ("repair", "ended", "through batch", "rows looked at", title, "beyond raw", until)
+def repairs_table(facts: Facts, results: str, until: str = "stream time") -> Table:
+    """Return the last repairs; ``results`` and ``until`` are the headers of what they found and up to when."""
+    headers = ("repair", "ended", "through batch", "rows looked at", results, "beyond raw", until)
     return Table("last repairs", headers, [_repair(row) for row in facts["last_repairs"]])
 
 

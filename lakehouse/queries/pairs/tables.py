@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
 from lakehouse.algorithms.late_join.conditions import Equality
@@ -25,11 +24,10 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.reported_misses import ReportedMisses
 from lakehouse.queries.runtime import tables
 from lakehouse.queries.runtime.checks import COUNTS, Counting, QueryTables
-from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
+from lakehouse.queries.runtime.tables import NewTable, as_columns, missed_in, output_types, tables_of_repairs
 from lakehouse.spark.deviations import Frame
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import files_between
-from lakehouse.storage.tables.table_reads import pieces_of
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Bools, Int64s
@@ -146,9 +144,7 @@ def _waiting(tables: PairsTables) -> Waiting:
 
 def _open_steps(item: Item, *, batches: tuple[int, int], window_us: int, step_us: int) -> Iterator[pa.Table]:
     columns = pa.schema([("what", pa.string()), *((name, pa.int64()) for name in _LOGGED)])
-    for rows in pieces_of(item["path"], columns):
-        is_new = pc.and_(pc.greater(rows["batch"], batches[0]), pc.less_equal(rows["batch"], batches[1]))
-        own = rows.filter(pc.and_(is_new, pc.equal(rows["what"], "missed")))
+    for own in missed_in(item["path"], columns, batches):
         event_us, horizon_us = (own[name].to_numpy() for name in _LOGGED[1:])
         waiting = Waiting.of(event_us, horizon_us, window_us)
         steps = [pa.array(ends // step_us * step_us) for ends in (waiting.first_us, waiting.last_us)]

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from lakehouse.engine.parts import file_items
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.kind import scanned as scanned_sides
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifest
@@ -28,7 +29,7 @@ from lakehouse.spark.deviations import Frame
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_files import dataset
-from lakehouse.storage.tables.table_log import files_near, read_columns, read_log
+from lakehouse.storage.tables.table_log import files_between, files_near, read_columns, read_log
 from lakehouse.storage.tables.table_reads import named_columns, pieces_of
 
 if TYPE_CHECKING:
@@ -258,11 +259,6 @@ class Counting:
         """The columns of the counts."""
         return (self.column or "found", "batch", *(("start_us",) if self.step_us else ()))
 
-    def files(self) -> Sequence[str]:
-        """Return the files of the table; none if there is no table."""
-        log = read_log(self.table)
-        return [str(path.absolute()) for path in log.files] if log else []
-
     def columns(self) -> pa.Schema:
         """Return the columns that are read."""
         read = {"batch", *filter(None, [self.column, "event_us" if self.step_us else None])}
@@ -283,9 +279,13 @@ def counted(engine: Engine, countings: Sequence[Counting], step: str) -> Iterato
 
     The driver gets a row for each of these values in a file: batches that wrote it, and steps of their times.
     """
-    files = [(number, path) for number, counting in enumerate(countings) for path in counting.files()]
-    numbers, paths = [number for number, _ in files], [path for _, path in files]
-    items = pa.table({"table": pa.array(numbers, pa.int32()), "path": pa.array(paths, pa.string())})
+    files = [
+        (number, path)
+        for number, counting in enumerate(countings)
+        for path in files_between(counting.table, None)
+    ]
+    numbers = [number for number, _ in files]
+    items = file_items(path for _, path in files).append_column("table", pa.array(numbers, pa.int32()))
     columns = {number: countings[number].columns() for number in {*numbers}}
     kernel = partial(_counted, countings=tuple(countings), columns=columns)
     counts = engine.map(items, kernel, _COUNTS, step)

@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.engine.parts import file_items
+from lakehouse.queries.runtime.tables import missed_in
 from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.queries.runtime.tasks.reading import TaskRows
 from lakehouse.storage.tables.table_log import files_between
-from lakehouse.storage.tables.table_reads import pieces_of
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
@@ -118,9 +118,7 @@ def _figures(
     item: Item, *, batches: tuple[int, int], reach: Reach, gone_before_us: int
 ) -> Iterator[pa.Table]:
     """Yield the figures of a file's logged rows, by batch and bucket; the first has the ranges of all."""
-    for rows in pieces_of(item["path"], _COLUMNS):
-        is_new = pc.and_(pc.greater(rows["batch"], batches[0]), pc.less_equal(rows["batch"], batches[1]))
-        own = rows.filter(pc.and_(is_new, pc.equal(rows["what"], "missed")))
+    for own in missed_in(item["path"], _COLUMNS, batches):
         if not own.num_rows:
             continue
         own = own.append_column("gone", pc.less(own["event_us"], gone_before_us).cast(pa.int64()))

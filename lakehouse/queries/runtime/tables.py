@@ -1,4 +1,4 @@
-"""Tables of all kinds of query: columns that the query shows, creation, and old states."""
+"""Tables of all kinds of query: columns that the query shows, creation, old states, and missed rows in the log."""
 
 from __future__ import annotations
 
@@ -126,6 +126,13 @@ def output_columns(query: Shown, streams: Mapping[str, Stream], side: int) -> It
 def as_columns(types: Mapping[str, str], prefix: str = "") -> str:
     """Return columns with types as they continue a list in CREATE TABLE."""
     return "".join(f",\n    `{prefix}{name}` {kind}" for name, kind in types.items())
+
+
+def missed_in(path: str, columns: pa.Schema, batches: tuple[int, int]) -> Iterator[pa.Table]:
+    """Yield the missed rows in a file of the log, of batches after one and through another."""
+    for rows in pieces_of(path, columns):
+        is_new = pc.and_(pc.greater(rows["batch"], batches[0]), pc.less_equal(rows["batch"], batches[1]))
+        yield rows.filter(pc.and_(is_new, pc.equal(rows["what"], "missed")))
 
 
 def drop_old_states(engine: Engine, layout: Home, query: str) -> None:

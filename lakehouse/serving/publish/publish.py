@@ -67,10 +67,10 @@ def publish(
     streams: Sequence[StreamSnapshot],
     keep_versions: int = 3,
     queries: Sequence[QuerySnapshot] = (),
-    anew: bool = False,
+    in_full: bool = False,
     withheld: Sequence[Withheld] = (),
 ) -> Published:
-    """Publish all streams and queries as one version, unless the current one has the same content and not ``anew``.
+    """Publish all streams and queries as one version, unless the current one has the same content and not ``in_full``.
 
     ``withheld``: streams that are not among ``streams``, and keep the state that the current version has of them.
 
@@ -79,13 +79,13 @@ def publish(
     """
     folder = home.serving
     with publisher(folder):
-        if not anew and is_current(home, streams, queries, withheld):
+        if not in_full and is_current(home, streams, queries, withheld):
             return _published(folder, current_version(folder) or 0, is_new=False)
         version, store = next_version(folder), store_of(folder)
         draft = draft_path(folder, f"{version:08d}")
         try:
             # The version to share with, None for none, and whether only its withheld streams are shared.
-            shared = (None if anew and not withheld else current_version(folder)), anew
+            shared = (None if in_full and not withheld else current_version(folder)), in_full
             nodes, rows, compared = _write(folder, version, draft, (streams, queries, withheld), shared)
             if store is not None:
                 upload(store, folder, version, draft, _parts(folder, nodes, rows))
@@ -106,7 +106,7 @@ def publish_agreeing(
     withheld: Sequence[Withheld],
     keep_versions: int,
     readers: Callable[[str], tuple[str, ...]],
-    anew: bool = False,
+    in_full: bool = False,
 ) -> tuple[Published, TotalsDiffer | None, list[Withheld]]:
     """Publish the streams whose totals agree; return also those that differ, and all streams that are withheld.
 
@@ -117,13 +117,13 @@ def publish_agreeing(
         PublishRefused: if nothing can be published.
     """
     try:
-        return publish(home, streams, keep_versions, queries, anew, withheld), None, list(withheld)
+        return publish(home, streams, keep_versions, queries, in_full, withheld), None, list(withheld)
     except TotalsDiffer as found:
         differing = found
     agreeing = [one for one in streams if one.name not in differing.problems]
     because = {name: f"totals differ, {problem}" for name, problem in differing.problems.items()}
     both = [*withheld, *(Withheld(name, reason, readers(name)) for name, reason in because.items())]
-    return publish(home, agreeing, keep_versions, queries, anew, both), differing, both
+    return publish(home, agreeing, keep_versions, queries, in_full, both), differing, both
 
 
 def _parts(folder: Path, *stored: Stored | RowStore) -> dict[str, Path]:

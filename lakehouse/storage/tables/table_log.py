@@ -214,16 +214,8 @@ def read_log(table: Path) -> TableFacts | None:
             files[action["add"]["path"]] = action["add"]
     entries = [
         # A checkpoint has pairs.
-        FileFacts(
-            *(
-                table,
-                added["path"],
-                added["size"],
-                dict(added.get("partitionValues") or {}),
-                added.get("stats"),
-            )
-        )
-        for added in files.values()
+        FileFacts(table, path, added["size"], dict(added.get("partitionValues") or {}), added.get("stats"))
+        for path, added in files.items()
     ]
     return TableFacts(tail.version, properties, entries)
 

@@ -167,7 +167,7 @@ def test_counters_of_nodes_that_changed_are_joined_with_what_they_were(tmp_path:
     for count in (1, 2, 3):
         anew, changed = come(meters, count, tmp_path / str(count))
         publish(home, [changed if count > 1 else anew])
-        publish(other, [anew], anew=True)
+        publish(other, [anew], in_full=True)
         with open_published(home) as shared, open_published(other) as again:
             found, expected = (each.connection.execute(COUNTERS).fetchall() for each in (shared, again))
         assert len(found) > 90 and found == expected

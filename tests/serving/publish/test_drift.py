@@ -37,7 +37,7 @@ def published(growing: Growing, tmp_path: Path) -> Publish:
     def version(*streams: StreamSnapshot, anew: bool = False, **changed: Any) -> int:
         snapshot = snapshot_of(growing.home, growing.joined.query, STREAMS, None)
         told = replace(snapshot, row_table=growing.kept, **changed)
-        return publish(Home(tmp_path / "home"), streams, queries=[told], anew=anew).version
+        return publish(Home(tmp_path / "home"), streams, queries=[told], in_full=anew).version
 
     return version
 

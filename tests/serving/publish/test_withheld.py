@@ -55,7 +55,7 @@ def test_its_last_published_state_stays_until_it_is_published_again(tmp_path: Pa
     publish(home, [made["also", 1], made["bad", 1]])
     before = content(home, "bad")
 
-    done = publish(home, [made["also", 2]], anew=anew, withheld=[BAD])
+    done = publish(home, [made["also", 2]], in_full=anew, withheld=[BAD])
     again = publish(home, [made["also", 2]], withheld=[BAD])
 
     assert (done.version, again.version, again.is_new) == (2, 2, False)
@@ -64,7 +64,7 @@ def test_its_last_published_state_stays_until_it_is_published_again(tmp_path: Pa
     assert (stream, because, batch, queries) == ("bad", BAD.because, 1, ["joined"])
     assert ask(home, "also", "*", "count", 0, 10**6)[0].value == len(rows_of(5, 2))
 
-    publish(home, [replace(made["also", 2], rebuilt=1)], withheld=[BAD], anew=anew)
+    publish(home, [replace(made["also", 2], rebuilt=1)], withheld=[BAD], in_full=anew)
     assert content(home, "bad") == before and withheld(home)[0][1] == since_us
 
     known = shared_batches(home, [made["bad", 2]])
