@@ -357,10 +357,11 @@ def test_a_module_explains_itself_and_stays_short() -> None:
 def test_docstrings_begin_with_a_noun_or_a_verb_and_with_no_question_word() -> None:
     asks = {"What", "Which", "Who", "Whose", "How", "Whether", "When", "Until", "Where", "Why"}
     kinds_of_node = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [(name, node) for name in NAMES for node in ast.walk(_tree(ROOT / name))]
+    nodes += [(str(path), _tree(path)) for path in (ROOT / "tests").rglob("*.py")]
     openings = [
         (name, (ast.get_docstring(node) or "-").split()[0])
-        for name in NAMES
-        for node in ast.walk(_tree(ROOT / name))
+        for name, node in nodes
         if isinstance(node, kinds_of_node)
     ]
 

@@ -1,4 +1,4 @@
-"""What the first run of a home costs, one that finds nothing new, and one that finds a file of a thousand clean rows.
+"""Cost of a home's first run, of one that finds nothing new, and of one that finds a file of a thousand clean rows.
 
     python -m tests.benchmarks.start idle_run [--json]
 

@@ -1,4 +1,4 @@
-"""Do tables stay small and jobs fast however many batches come? Hourly batches through the real jobs.
+"""Size of tables and time of jobs over many batches: hourly batches through the real jobs.
 
     python -m tests.benchmarks.maintenance [--quick] [--json]
 

@@ -1,4 +1,4 @@
-"""Whether COUNT and SUM over an hour keep up with 20,000 rows a second, through ingest and the query's job.
+"""COUNT and SUM over an hour at 20,000 rows a second, through ingest and the query's job.
 
 The streams and the query ``count`` of ``query_batch``, at 10,000 rows a second and stream. An hour of them, 72 million
 rows, comes in files of a million rows; then, as they would come live, five seconds at a time: 100,000 rows, ingested,

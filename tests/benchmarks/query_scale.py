@@ -1,4 +1,4 @@
-"""What it costs a registered query that its rows are cut into more buckets, or fewer: a part of ``query_batch``.
+"""Cost of cutting a registered query's rows into more buckets, or fewer: a part of ``query_batch``.
 
 The streams and queries of ``query_batch``. Once so many rows are held, batches of 10,000 rows are cut into 8 buckets,
 then into twice as many as before up to 64, and into 8 again. Of the first batch that is cut so, and of the second after

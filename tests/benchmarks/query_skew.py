@@ -1,4 +1,4 @@
-"""What a key that has half of all rows costs a registered query, beside even keys: a part of ``query_batch``.
+"""Cost to a registered query of a key that has half of all rows, beside even keys: a part of ``query_batch``.
 
 A million rows of two sides in turn, 10,000 a second of a thousand keys; ``hot``: every other row is of one of them.
 They are cut into 1, 2, 4 and 8 buckets, and each bucket is run by itself, in batches of 100,000 rows, as a task would:

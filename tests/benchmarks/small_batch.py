@@ -1,4 +1,4 @@
-"""What a batch of a thousand rows costs, job by job, when little or much has come before it.
+"""Cost of a batch of a thousand rows, job by job, when little or much has come before it.
 
     python -m tests.benchmarks.small_batch [--quick] [--json]
 

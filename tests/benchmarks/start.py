@@ -1,4 +1,4 @@
-"""How long a job takes from the shell until its first rows are in a table, with the archive of classes and without.
+"""Time of a job from the shell until its first rows are in a table, with the archive of classes and without.
 
     python -m tests.benchmarks.start [--quick] [--json]
 

@@ -1,4 +1,4 @@
-"""Where the seconds of a job go: timers around its own functions, and what Spark and the bridge to it did meanwhile.
+"""Seconds of a job by its own functions, and what Spark and the bridge to it did meanwhile.
 
 Nothing in the code that is measured knows of it: functions are wrapped while a ``Stopwatch`` runs, and put back. A
 step's seconds are its own, without those of steps inside it. Steps that run in threads side by side overlap.

@@ -1,4 +1,4 @@
-"""What keeps workers on this machine apart from their driver, so that what they share by chance is noticed."""
+"""Isolation of workers on this machine from their driver, so that what they share by chance is noticed."""
 
 from __future__ import annotations
 

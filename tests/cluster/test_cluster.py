@@ -1,4 +1,4 @@
-"""What a run holds does not depend on where its tasks run: in the process, or on the workers of a real cluster.
+"""Independence of a run's content from the place of its tasks: in the process, or on the workers of a real cluster.
 
 Workers have a Python without the project and temporary folders of their own, and do not see the driver's code and
 temporary files, where this process may hide them.

@@ -1,4 +1,4 @@
-"""What the real sets say, read by DuckDB straight from the files: no line of Tidemark's own is in the way."""
+"""Truth about the real sets, read by DuckDB straight from the files: no line of Tidemark's own is in the way."""
 
 from __future__ import annotations
 

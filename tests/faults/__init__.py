@@ -1,4 +1,4 @@
-"""What breaks when the machine does: faults put into real jobs over real tables, and a report of what came of them.
+"""Faults of the machine, put into real jobs over real tables, and a report of what came of them.
 
 python -m tests.faults [--quick] [--json] [PART ...]     (`make faults` runs all of them)
 

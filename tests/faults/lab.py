@@ -1,4 +1,4 @@
-"""Where faults are tried: a lakehouse that is put back before each attempt, and what it holds undisturbed.
+"""Laboratory of faults: a lakehouse that is put back before each attempt, and what it holds undisturbed.
 
 Attempts are shared out to as many processes as the machine has cores, each with a lakehouse of its own, always in the
 same folder, since tables name the files that their rows came from.

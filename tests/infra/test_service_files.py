@@ -1,4 +1,4 @@
-"""What a deployment starts is there: the commands and options of the unit and of the image, and no more rights."""
+"""Files of a deployment: the commands and options that they name exist, and rights are no more than needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests put into tables in place of an ingest is what an ingest puts there."""
+"""Equality of tables that tests fill without an ingest and those that an ingest fills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of all DAGs goes on after."""
+"""Failures that a run of all DAGs survives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ingest says of files that it does not read, and of a landing folder that gives it none."""
+"""Messages of the ingest on files that it does not read, and on a landing folder that gives it none."""
 
 from __future__ import annotations
 

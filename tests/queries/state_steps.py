@@ -1,4 +1,4 @@
-"""What a table of states does, in memory: a bucket is run batch by batch, in processes that come, go and lag behind."""
+"""Table of states in memory: a bucket is run batch by batch, in processes that come, go and lag behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks a service for its metrics in bad faith, or not at all, keeps nobody from reading them."""
+"""Clients of a service's metrics that ask in bad faith, or stay silent, keep nobody from reading them."""
 
 from __future__ import annotations
 

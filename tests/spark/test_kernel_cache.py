@@ -1,4 +1,4 @@
-"""Where workers keep compiled kernels, and which versions of the code leave."""
+"""Place of compiled kernels on workers, and removal of other versions of the code."""
 
 from __future__ import annotations
 

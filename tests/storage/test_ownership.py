@@ -1,4 +1,4 @@
-"""What commands and jobs make is their owner's alone, whatever the shell that starts them lets others do."""
+"""Files that commands and jobs make belong to their owner alone, whatever the shell lets others do."""
 
 from __future__ import annotations
 

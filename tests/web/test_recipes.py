@@ -1,4 +1,4 @@
-"""What docs/web.md tells a user to run, run as it is there; and each query of the dashboard, as Grafana sends it."""
+"""Recipes of docs/web.md, run as they are there; and each query of the dashboard, as Grafana sends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/tools.md and its notebook tell a user to run, run as it is there, against one server."""
+"""Recipes of docs/tools.md and its notebook, run as they are there, against one server."""
 
 from __future__ import annotations
 

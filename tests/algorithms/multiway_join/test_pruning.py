@@ -1,4 +1,4 @@
-"""Whether a batch is pruned: the least of its own estimates, and never much more than either way always."""
+"""Choice of a pruned or plain batch: the least of its own estimates, never much more than either way always."""
 
 from __future__ import annotations
 

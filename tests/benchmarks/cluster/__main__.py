@@ -1,4 +1,4 @@
-"""What more machines give, what many keys cost, and a model of what comes beyond.
+"""Gain of more machines, cost of many keys, and a model of what lies beyond.
 
     python -m tests.benchmarks.cluster [--quick] [--json] [PART ...]
 

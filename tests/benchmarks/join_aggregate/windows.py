@@ -1,4 +1,4 @@
-"""What a tuple and a window cost when the window grows a hundredfold; and beside aggregators of one window.
+"""Cost of a tuple and of a window as the window grows a hundredfold, beside aggregators of one window.
 
 COUNT(*) of two streams of 10 tuples a second each, keys drawn evenly from 100; windows of 18 seconds, 10 and 100 times
 as long, which hold 360 to 36,000 rows. The methods of the paper have 20 hash buckets. PC keeps each pair, 3 million in

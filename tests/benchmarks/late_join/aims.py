@@ -1,4 +1,4 @@
-"""What was aimed at with short windows, and what each of our policies reaches: every period met, and few rows held.
+"""Aims with short windows beside what each of our policies reaches: every period met, and few rows held.
 
 The aim: at a recall of 0.95 and of 0.99, all periods, with at most 1.2 times the rows of the best constant slack at
 0.95, which no method can know beforehand. Soccer streams as in ``figures.py``, w = 0.2 s, without rows to spare.

@@ -1,4 +1,4 @@
-"""What repair costs against joining everything again, by the share of rows that are late.
+"""Cost of a repair beside joining everything again, by the share of rows that are late.
 
 2,000 keys, w = 10 s, 1,000 rows a second, late rows up to a minute late, a constant slack of 0.1 s. Joining
 again is the same join in event order. Seconds are of the processor's time; the best of some rounds.

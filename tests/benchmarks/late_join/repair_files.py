@@ -1,4 +1,4 @@
-"""How many files of raw a repair reads.
+"""Number of raw files that a repair reads.
 
 Raw rows in files of 100,000 as they came, 1 % of them up to an hour late; a repair of the late rows of the last 1 % of
 the files, with a window of 10 s.

@@ -1,4 +1,4 @@
-"""What a batch of 10,000 rows costs a bucket of a window join by how many rows it holds: state whole and in segments.
+"""Cost of a batch of 10,000 rows to a bucket of a window join by rows held: state whole and in segments.
 
 Rows of both sides in turn, a row's partner an eighth of the window away, each with a text or a number that pairs show.
 The window is as long as so many rows take. Whole: the state is read from a Parquet file, restored, and written to one

@@ -1,4 +1,4 @@
-"""What the settings of the needed-slack policy do: one at a time, the others as they are by default.
+"""Settings of the needed-slack policy, one at a time, the others at their defaults.
 
 D1's generated stream at an eighth of its rate, w = 0.2 s. Memory is the mean of rows held.
 """

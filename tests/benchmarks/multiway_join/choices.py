@@ -1,4 +1,4 @@
-"""What choosing how to join costs beside joining all batches in one way, by the cost model's own estimates."""
+"""Cost of choosing how to join beside joining all batches in one way, by the cost model's own estimates."""
 
 from __future__ import annotations
 

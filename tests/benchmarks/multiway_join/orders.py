@@ -1,4 +1,4 @@
-"""How far SMJH is above the optimum, and how long choosing an order takes, up to 20 sites.
+"""Distance of SMJH from the optimum, and the time to choose an order, up to 20 sites.
 
 Trips of one block whose 20 entries pass the filter: a row of each, 1 + Poisson(m) rows at each stop; costs of 1 to 10.
 The smaller m, the less rows grow on their way: with m near 0 an order is a shortest path through all sites, the hardest

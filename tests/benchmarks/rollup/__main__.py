@@ -1,4 +1,4 @@
-"""What the rollup tree keeps, how far it is off, how fast it is; and pages in a full run.
+"""Size, error and speed of the rollup tree; and pages in a full run.
 
     python -m tests.benchmarks.rollup [--quick] [--json] [PART ...]
 

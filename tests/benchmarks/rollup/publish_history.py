@@ -1,4 +1,4 @@
-"""What a publish costs behind many batches of a stream and of a query: the job itself, in a process without Spark.
+"""Cost of a publish behind many batches of a stream and of a query: the job itself, in a process without Spark.
 
 Two streams and a join of pairs with eight buckets. Their history is written straight to the tables as maintenance
 leaves them: one file each, behind a log with commits of up to 10,000 batches, whose files were merged, and a

@@ -1,4 +1,4 @@
-"""What a publish costs after a small change, as the published history grows: what changed, and all of it anew.
+"""Cost of a publish after a small change as the published history grows: of the change alone, and in full.
 
 1,000 devices with a node a minute, their hours and days, one measure. A batch touches 10,000 nodes: three minutes of
 each device and what is above them, half of the batches the newest minutes, half any minutes of the history. Both ways

@@ -1,4 +1,4 @@
-"""How much closer the nodes of a finer grouping make a sure interval of SUM, and what the whole says of one series.
+"""Gain in sure intervals of SUM from nodes of a finer grouping, and what the whole says of one series.
 
 Of each range, the width divided by the truth; shown is the median, for levels and ranges as on the page on error.
 

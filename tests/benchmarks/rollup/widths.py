@@ -1,4 +1,4 @@
-"""How wide sure intervals of SUM are, by age and length of the range, and what more columns per node would buy.
+"""Width of sure intervals of SUM by age and length of the range, and what more columns per node would buy.
 
 Of each range, the width divided by the truth; shown is the median. Levels and ranges are those of the page on error.
 What the intervals are made from, each but the last one sure:

@@ -1,4 +1,4 @@
-"""What arrives and what it costs, per scenario; every policy sees the same tuples and the same verdicts.
+"""Arrivals and their costs, per scenario; every policy sees the same tuples and the same verdicts.
 
 Turning to another operator takes 20 us more than the tuple. T = 600 ms. Arrivals are Poisson; bursts come every 2 s for
 0.3 s, on the second stream every 3 s. Load is the share of the machine's time that an order needs without switching.

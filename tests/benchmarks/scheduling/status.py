@@ -1,4 +1,4 @@
-"""What can be seen of a running executor: per operator its place, what was measured of it, and its turn."""
+"""View of a running executor: per operator its place, its measurements, and its turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fresh answers are while rows keep coming, and whether memory and files stay flat: `tidemark serve` as it is.
+"""Freshness of answers while rows keep coming, and growth of memory and files, under `tidemark serve` as it is.
 
 A process of its own serves a new home; rows land in one file a second, each row's event time the moment it was made.
 The published versions are watched from outside: a row is fresh after so many seconds as lie between the moment it was

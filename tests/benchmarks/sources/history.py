@@ -1,4 +1,4 @@
-"""How fresh answers are where two days of a large fleet have come before: ``freshness`` in a home with 10^7 nodes.
+"""Freshness of answers behind two days of a large fleet: ``freshness`` in a home with 10^7 nodes.
 
 3,500 devices have told once a minute for two days, so each of these rows is a node of its own; then the rows of
 ``freshness`` come for a minute at each rate, of devices of their own. The home is made once, by this process; what was

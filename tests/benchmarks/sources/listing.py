@@ -1,4 +1,4 @@
-"""What looking for new files costs where they are on a store: all keys, and those behind the last one alone.
+"""Cost of looking for new files on a store: all keys, and those behind the last one alone.
 
 A process of its own answers as S3 does, a thousand keys at a time and without a disk, so what is measured is this side:
 requests, and processors of listing, of comparing with manifests and of remembering how far it was.

@@ -1,4 +1,4 @@
-"""What it costs to find the next batch behind all those before, a day or two of a batch every ten seconds.
+"""Cost of finding the next batch behind all those before, a day or two of a batch every ten seconds.
 
 Ours reads every manifest once a process, and each new one after that; then once more where maintenance has folded
 them. The peer lets Spark stream the folder of manifests to a function that does nothing: what is left is listing, and

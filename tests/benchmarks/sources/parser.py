@@ -1,4 +1,4 @@
-"""What reading records costs, of every preset and way of spelling, beside plain lines of CSV.
+"""Cost of reading records, of every preset and way of spelling, beside plain lines of CSV.
 
 Milliseconds of processors, of a thousand records at once, the least of five runs, and of a hundred thousand, once.
 Ratios are to plain CSV of as many records, for which one of 27 bytes is a row; ``bytes`` of a record, ``rows`` of it,

@@ -1,4 +1,4 @@
-"""What a whole ingest job of a thousand records costs, of every preset and way of spelling, beside plain lines of CSV.
+"""Cost of a whole ingest job of a thousand records, of every preset and way of spelling, beside plain lines of CSV.
 
 The records of ``parser``, a file of a thousand of one kind at a time, each kind into a home of its own, in turns in one
 warm session on Spark's runner: seconds of processors and of the clock, medians of five rounds after two that warm up.

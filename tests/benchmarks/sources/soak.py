@@ -1,4 +1,4 @@
-"""Whether a service stays as it is: memory, open files and files on disk, batch after batch.
+"""Steadiness of a service: memory, open files and files on disk, batch after batch.
 
 Few rows a second, levels that are full within minutes and a small heap, so that nothing has a reason to grow; what
 grows all the same would end a service one night. Files on disk are flat after the history, which is ten minutes.

@@ -1,4 +1,4 @@
-"""What people see of joins and aggregates that call predicates."""
+"""Pages of joins and aggregates that call predicates."""
 
 from __future__ import annotations
 

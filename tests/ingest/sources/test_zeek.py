@@ -1,4 +1,4 @@
-"""What of a Zeek log is a record, and of which header."""
+"""Records of a Zeek log, and the header that each belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every window join promises, so that one test holds QJoin and the baselines to it."""
+"""Contract of every window join, so that one test holds QJoin and the baselines to it."""
 
 from __future__ import annotations
 

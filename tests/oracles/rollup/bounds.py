@@ -1,4 +1,4 @@
-"""What a cut node can hide: the interval that is sure to hold the truth, in closed form.
+"""Bounds of a cut node: the interval that is sure to hold the truth, in closed form.
 
 A range cuts a node when only part of the node's time lies inside it and nothing finer is kept. Of the node
 are known n rows, their sum S, extremes m and M, and the times of its first and last row; the number k of

@@ -1,4 +1,4 @@
-"""What every rollup method promises: the shapes that go in and out, and the verbs they share.
+"""Contract of every rollup method: the shapes that go in and out, and the verbs they share.
 
 Times are int64 microseconds UTC and every range is half-open, ``[start_us, end_us)``. A rollup follows one
 measure of one series; values that are missing, NaN or infinite never enter it and are only counted.

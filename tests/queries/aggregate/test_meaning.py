@@ -1,4 +1,4 @@
-"""What is read of an aggregate means what was written: both, as DuckDB computes them over all rows, are the same."""
+"""Meaning of aggregates: as read, and as DuckDB computes them over all rows, they are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parser lets through, out of every class that sqlglot has: nothing of it is left unevaluated."""
+"""Arguments that the parser lets through, of every class that sqlglot has: nothing of them is left unevaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see of a join of three streams."""
+"""Commands about a join of three streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where streams are and what ways between sites cost: read from the configuration, with every gap told."""
+"""Sites of streams and prices of ways between them, read from the configuration, with every gap told."""
 
 from __future__ import annotations
 

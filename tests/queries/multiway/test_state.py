@@ -1,4 +1,4 @@
-"""What is told of a join of three streams, from tables made by hand."""
+"""Report of a join of three streams, from tables made by hand."""
 
 from __future__ import annotations
 

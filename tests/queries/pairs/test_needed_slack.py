@@ -1,4 +1,4 @@
-"""What repairs tell a join, without a JVM: tables written by hand, and one bucket joined and repaired in Arrow."""
+"""Needed slack from repairs, without a JVM: tables written by hand, and one bucket joined and repaired in Arrow."""
 
 from __future__ import annotations
 

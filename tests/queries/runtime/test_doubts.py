@@ -1,4 +1,4 @@
-"""What queries find over rows that nobody can be sure of is never called final, and every surface says so; no JVM."""
+"""Results over doubtful rows are never called final, and every surface says so; no JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is deleted of a table of states."""
+"""Deletion from a table of states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of joins and aggregates that call predicates, from tables made by hand."""
+"""Report of joins and aggregates that call predicates, from tables made by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a version says of a query's metrics, added to by the next one, is what all of them come to."""
+"""A query's metrics in a version, added to by the next one, come to the metrics of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see of selections."""
+"""Commands about selections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of selections, from tables made by hand."""
+"""Report of selections, from tables made by hand."""
 
 from __future__ import annotations
 

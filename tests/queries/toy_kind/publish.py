@@ -1,4 +1,4 @@
-"""What is published of a sample: its rows, and its row in ``queries``."""
+"""Publication of a sample: its rows, and its row in ``queries``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``tidemark queries`` and ``tidemark explain`` print about a sample."""
+"""Text of ``tidemark queries`` and ``tidemark explain`` about a sample."""
 
 from __future__ import annotations
 

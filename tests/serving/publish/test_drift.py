@@ -1,4 +1,4 @@
-"""What versions share is compared, once a day, with what is there: each way to differ is told, and the same is not."""
+"""Daily comparison of shared versions with the tables: each difference is reported, and equality is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the taker of a lease copies costs what is new, however many manifests the stream has."""
+"""Cost of copies for the taker of a lease: of what is new, however many manifests the stream has."""
 
 from __future__ import annotations
 

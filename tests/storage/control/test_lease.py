@@ -1,4 +1,4 @@
-"""Who holds a lease is told to whoever waits for it, also after a holder that was killed."""
+"""Holder of a lease: named to whoever waits for it, also after a holder that was killed."""
 
 from __future__ import annotations
 

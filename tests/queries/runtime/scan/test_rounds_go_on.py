@@ -1,4 +1,4 @@
-"""What a round goes on after: tables that cannot be read, streams with nothing new, streams that never came."""
+"""Rounds that go on after tables that cannot be read, streams with nothing new, and streams that never came."""
 
 from __future__ import annotations
 
