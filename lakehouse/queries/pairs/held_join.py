@@ -108,7 +108,7 @@ def policy_of(query: PairsQuery) -> SlackPolicy:
     """Return a new policy as the query asks for."""
     asked = query.recall, query.period_us, query.step_us
     if query.policy == "paper":
-        return PaperSlack(*asked)
+        return PaperSlack(*asked, query.paper.basic_us, query.paper.granularity_us, query.paper.reading)
     ours = PerSource if query.policy == "per_source" else NeededSlack
     return ours(*asked, spare=query.spare_rows)
 

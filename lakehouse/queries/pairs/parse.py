@@ -22,7 +22,7 @@ from lakehouse.queries.language.tree import (
     sources_of,
     tables_of,
 )
-from lakehouse.queries.pairs.query import SPARE_ROWS, PairSide, PairsQuery, Policy
+from lakehouse.queries.pairs.query import SPARE_ROWS, PairSide, PairsQuery, PaperSettings, Policy
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -53,11 +53,21 @@ def _recall(reader: ClauseReader, clause: str) -> bool:
 
 
 def _policy(reader: ClauseReader, clause: str) -> bool:
-    """Read a policy; behind PER_SOURCE, BY and the columns that tell a row's source."""
+    """Read a policy; behind PER_SOURCE, BY and the columns that tell a row's source; behind PAPER, its settings."""
     if not reader.one_of(clause, tuple(POLICIES)):
         return False
-    if reader.clauses.words.get(clause) == "PER_SOURCE" and reader.take("BY"):
+    policy = reader.clauses.words.get(clause)
+    if policy == "PER_SOURCE" and reader.take("BY"):
         return reader.columns(clause)
+    return policy != "PAPER" or _paper_settings(reader)
+
+
+def _paper_settings(reader: ClauseReader) -> bool:
+    """Read BASIC and GRANULARITY with a duration each, and LARGEST with a reading, in any order."""
+    while word := reader.take("BASIC", "GRANULARITY", "LARGEST"):
+        is_read = reader.one_of(word, _READINGS) if word == "LARGEST" else duration(reader, word)
+        if not is_read:
+            return False
     return True
 
 
@@ -76,6 +86,9 @@ def _spare(reader: ClauseReader, clause: str) -> bool:
     return True
 
 
+_READINGS = ("HISTORY", "RECENT")
+# The model of the paper sums over the basic windows of a window, whenever it chooses.
+_MOST_BASIC_WINDOWS = 100_000
 POLICIES: dict[str, Policy] = {"NEEDED_SLACK": "needed_slack", "PER_SOURCE": "per_source", "PAPER": "paper"}
 GRAMMAR = Grammar(
     "a join of pairs",
@@ -111,6 +124,8 @@ def read(asked: Asked) -> PairsQuery | None:
     matching = _matching(tree, names, asked.predicates, offset_of(tables[1]))
     period_us, step_us = _timing(parts.clauses, faults)
     policy, watched = _policy_of(parts.clauses, names, streams, matching)
+    if policy == "paper" and window_us is not None:
+        _check_basic(parts.clauses, window_us, faults)
     if faults.found or window_us is None:
         return None
     condition, sides = _sides(sources, matching)
@@ -127,6 +142,15 @@ def read(asked: Asked) -> PairsQuery | None:
         policy=policy,
         sources=watched,
         spare_rows=int(parts.clauses.numbers.get("SPARE", SPARE_ROWS)),
+        paper=_paper_of(parts.clauses) if policy == "paper" else PaperSettings(),
+    )
+
+
+def _paper_of(clauses: Clauses) -> PaperSettings:
+    return PaperSettings(
+        clauses.us("BASIC") or PaperSettings.basic_us,
+        clauses.us("GRANULARITY") or PaperSettings.granularity_us,
+        "recent" if clauses.words.get("LARGEST") == "RECENT" else "history",
     )
 
 
@@ -161,6 +185,14 @@ def _policy_of(
         names.faults.add(clauses.places["SPARE"], "SPARE beside POLICY PAPER", "one of both")
     columns = clauses.columns.get("POLICY", ())
     return policy, _sources(columns, names, streams) if policy == "per_source" else None
+
+
+def _check_basic(clauses: Clauses, window_us: int, faults: Faults) -> None:
+    basic = clauses.spans.get("BASIC", Span(PaperSettings.basic_us, clauses.places.get("POLICY", 0)))
+    least_us = -(-window_us // _MOST_BASIC_WINDOWS)
+    if basic.us < least_us:
+        expected = f"BASIC {format_duration(least_us)} or more in a window of {format_duration(window_us)}"
+        faults.add(basic.offset, f"a basic window of {format_duration(basic.us)}", expected)
 
 
 def _sources(

@@ -14,6 +14,7 @@ from lakehouse.queries.kind import Conjunct, Output, Query, where_text
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Clock
+    from lakehouse.algorithms.late_join.policy_paper import Reading
 
 Policy = Literal["needed_slack", "paper", "per_source"]
 # What a bucket may hold whether it is needed or not: some 100 KB.
@@ -22,6 +23,20 @@ SPARE_ROWS = 1024
 # that the condition reads, and for each column that is shown, whose texts may be longer.
 _ROW_BYTES, _NUMBER_BYTES, _SHOWN_BYTES = 88, 8, 16
 _SIGNS = {"==": "=", "!=": "<>"}
+
+
+@dataclass(frozen=True)
+class PaperSettings:
+    """Settings of the paper's policy: basic window b, granularity g, and the reading of "largest delay"."""
+
+    basic_us: int = 10_000
+    granularity_us: int = 10_000
+    reading: Reading = "history"
+
+    def __str__(self) -> str:
+        """Return the settings as they are written behind POLICY PAPER."""
+        spans = f"BASIC {format_duration(self.basic_us)} GRANULARITY {format_duration(self.granularity_us)}"
+        return f"{spans} LARGEST {self.reading.upper()}"
 
 
 @dataclass(frozen=True)
@@ -48,7 +63,8 @@ class PairsQuery(Query):
 
     ``recall`` of the pairs of any ``period_us`` are found at once; slack is chosen every ``step_us``. ``sources``: by
     side the columns that tell who sent a row, where the policy watches sources; no columns make a side one source.
-    ``spare_rows``: what a bucket may hold whether past pairs needed it or not; the paper's policy spares none.
+    ``spare_rows``: what a bucket may hold whether past pairs needed it or not; the paper's policy spares none and has
+    settings of its own, ``paper``.
     """
 
     kind: ClassVar[str] = "pairs"
@@ -63,6 +79,7 @@ class PairsQuery(Query):
     policy: Policy
     sources: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     spare_rows: int = SPARE_ROWS
+    paper: PaperSettings = PaperSettings()
 
     def definition(self) -> str:
         """Definition that results and state depend on, as one line; texts that mean the same give the same line."""
@@ -87,7 +104,8 @@ class PairsQuery(Query):
         """Policy that chooses slack."""
         by = "" if self.sources is None else f" BY [{' | '.join(map(', '.join, self.sources))}]"
         spare = "" if self.spare_rows == SPARE_ROWS else f" SPARE {self.spare_rows}"
-        return f"POLICY {self.policy}{by}{spare}"
+        paper = "" if self.paper == PaperSettings() else f" {self.paper}"
+        return f"POLICY {self.policy}{by}{spare}{paper}"
 
     @property
     def is_divided(self) -> bool:
@@ -178,7 +196,10 @@ def policy_in_words(query: PairsQuery) -> str:
     """Return by which rule slack is chosen, and for which recall."""
     every, period = format_duration(query.step_us), format_duration(query.period_us)
     if query.policy == "paper":
-        return f"paper: every {every} the least memory whose modelled recall makes up {query.recall:g} over {period}"
+        least = (
+            f"every {every} the least memory whose modelled recall makes up {query.recall:g} over {period}"
+        )
+        return f"paper: {least}; {query.paper}"
     share = judged_share(query.recall, margin_of(query))
     least = f"every {every} the least memory with which each past {period} would have reached {share:.6g}"
     if query.spare_rows:

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
 from lakehouse.algorithms.late_join.contract import Clock
+from lakehouse.algorithms.late_join.policy_paper import PaperSlack
 from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.config.problems import ConfigError, Problem
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.kind import Output
-from lakehouse.queries.pairs.query import PairSide, PairsQuery
+from lakehouse.queries.pairs.held_join import policy_of
+from lakehouse.queries.pairs.query import PairSide, PairsQuery, PaperSettings
 from lakehouse.queries.registered import QueryError, read_queries
 from lakehouse.settings import load_settings
 from tests.queries.declared_streams import HOUR, MINUTE, SECOND, join_of, stream_of
@@ -103,6 +105,19 @@ def test_by_default_a_join_that_is_not_divided_watches_the_sources_that_its_stre
 
     assert (usual.policy, usual.sources is None) == (policy, policy == "needed_slack")
     assert (usual.how(), usual.definition()) == (asked.how(), asked.definition())
+
+
+def test_the_papers_policy_takes_its_settings_in_any_order() -> None:
+    text = f"{HEAD}ON r.id = s.id{TAIL} POLICY PAPER"
+    usual = _parsed(text)
+    given = _parsed(f"{text} LARGEST RECENT GRANULARITY 0.1 SECONDS BASIC 20 MILLISECONDS EVERY 2 SECONDS")
+    policy = policy_of(given)
+
+    assert (usual.paper, usual.how()) == (PaperSettings(10_000, 10_000, "history"), "POLICY paper")
+    assert given.paper == PaperSettings(20_000, 100_000, "recent") and given.step_us == 2 * SECOND
+    assert given.how() == "POLICY paper BASIC 20ms GRANULARITY 100ms LARGEST RECENT"
+    assert isinstance(policy, PaperSlack)
+    assert (policy.basic_us, policy.grid[1], policy.reading) == (20_000, 100_000, "recent")
 
 
 def test_spare_rows_are_part_of_how_a_query_runs_where_they_are_not_the_default() -> None:
@@ -358,6 +373,13 @@ FAULTS = [
     (f"{HEAD}ON r.id = s.id{TAIL} SPARE ^1.5 ROWS", "1.5 rows"),
     (f"{HEAD}ON r.id = s.id{TAIL} SPARE 9 ^SECONDS", "'SECONDS'; expected ROWS"),
     (f"{HEAD}ON r.id = s.id{TAIL} POLICY PAPER ^SPARE 9 ROWS", "SPARE beside POLICY PAPER"),
+    (f"{HEAD}ON r.id = s.id{TAIL} POLICY PAPER BASIC ^0 SECONDS", "BASIC of 0"),
+    (
+        f"{HEAD}ON r.id = s.id{TAIL} POLICY PAPER BASIC ^2 MICROSECONDS",
+        "a basic window of 2us; expected BASIC 20us or more in a window of 2s",
+    ),
+    (f"{HEAD}ON r.id = s.id{TAIL} POLICY PAPER LARGEST ^EVER", "'EVER'; expected one of HISTORY, RECENT"),
+    (f"{HEAD}ON r.id = s.id{TAIL} POLICY NEEDED_SLACK ^BASIC 1 SECOND", "'BASIC'; expected one of"),
     (f"{HEAD}ON r.id = s.id{TAIL} ^WHERE r.x > 3", "'WHERE'; expected one of RECALL"),
     (f"SELECT r.x, ^s.x FROM requests [1 DAY] r, replies s WHERE r.id = s.id{TAIL}", "a second output 'x'"),
     (
