@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import bounds, read_columns
@@ -42,3 +43,16 @@ def read_extent(layout: Home, stream: str, through: int | None = None) -> Extent
     columns, known = ("batch", "min_event_us", "newest_us", "confirmed_us"), ("batch", 1, through)
     (_, batch), (earliest, _), (_, newest), (_, confirmed) = bounds(layout.ledger(stream), columns, known)
     return Extent(batch or 0, earliest, newest, confirmed)
+
+
+def arrival_span_us(layout: Home, stream: str, after: int, through: int) -> int | None:
+    """Return the time between the commits of two batches, in which the rows between them came; None from 0 on."""
+    rows = [
+        row
+        for batch in (after, through)
+        for row in read_columns(layout.ledger(stream), ("batch", "committed_at"), ("batch", batch, batch))
+    ]
+    if len(rows) < 2:
+        return None
+    (_, earlier), (_, later) = sorted(rows)
+    return max((later - earlier) // timedelta(microseconds=1), 1)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 
 from lakehouse.storage.layout import Home
-from lakehouse.storage.ledger import Entry, Extent, read_extent, read_ledger
+from lakehouse.storage.ledger import Entry, Extent, arrival_span_us, read_extent, read_ledger
 from lakehouse.storage.tables.rollup_table import Marker, read_marker
 from tests.serving.streams import write_delta
 
@@ -22,6 +23,19 @@ def test_finished_batches_come_in_order(tmp_path: Path) -> None:
     assert found == [Entry(1, 5, 3, 9, 9, 8), Entry(2, 0, None, None, 9, 8)]
     assert (read_ledger(home, "s", after=1), read_ledger(home, "s", through=1)) == (found[1:], found[:1])
     assert read_extent(home, "s") == Extent(2, 3, 9, 8)
+
+
+def test_the_rows_of_some_batches_arrived_between_their_commit_and_that_of_the_batch_before(
+    tmp_path: Path,
+) -> None:
+    home, noon = Home(tmp_path), datetime(2026, 1, 1, 12, tzinfo=UTC)
+    home.ledger("s").mkdir(parents=True)
+    times = [noon + timedelta(seconds=seconds) for seconds in (40, 0, 100)]
+    write_delta(pa.table({"batch": [2, 1, 3], "committed_at": times}), home.ledger("s"))
+
+    spans = [arrival_span_us(home, "s", *span) for span in ((1, 2), (1, 3), (0, 3))]
+
+    assert spans == [40_000_000, 100_000_000, None]
 
 
 def test_no_ledger_is_no_batch(tmp_path: Path) -> None:

@@ -78,18 +78,22 @@ def interval_of(before: Mapping[str, Before]) -> Interval:
 
 @dataclass(frozen=True)
 class Measured:
-    """A scan as it was measured: per reader the rows that are told of it, by place in ``readers``."""
+    """A scan as it was measured: per reader the rows that are told of it, by place in ``readers``.
+
+    ``arrival_us``: the time in which the rows arrived, by the stream's ledger, for V; None counts the scan's own time.
+    """
 
     readers: Sequence[Reader]
     before: Mapping[str, Before]
     tasks: Sequence[Facts]
     policy: str = DEFAULT
+    arrival_us: int | None = None
 
     def figures(self) -> list[list[Facts]]:
         """Return for each reader what became of the whole batch, then each operator in the written order."""
         network = Network.of(written(self.readers))
         counts, known = self._counts(network), known_of(network, self.before) or nothing_measured(network)
-        measured = counts.measured(max(self._sum("elapsed_us"), 1), known)
+        measured = counts.measured(self.arrival_us or max(self._sum("elapsed_us"), 1), known)
         operators = self._operators(network, counts, measured)
         shared = {"arrived_per_s": float(measured.arrived_per_s[0]), "switch_us": float(measured.switch_us)}
         return [

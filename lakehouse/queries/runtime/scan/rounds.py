@@ -47,7 +47,7 @@ from lakehouse.queries.runtime.scan.task import LIMIT_BYTES
 from lakehouse.queries.runtime.tables import Written
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
-from lakehouse.storage.ledger import read_extent
+from lakehouse.storage.ledger import arrival_span_us, read_extent
 from lakehouse.storage.query_meaning import QueryChanged
 from lakehouse.storage.tables.integrity import why_failed
 
@@ -214,7 +214,9 @@ class Round:
         except Exception as error:
             # Not raised by a predicate, which the executor would have told: a worker that died, for one.
             return self._each_alone(readers, span, error)
-        figures, found = Measured(readers, scan.before, tasks, self.rounds.policy).figures(), {}
+        arrival_us = arrival_span_us(self.rounds.layout, readers[0].stream, *span)
+        measured, found = Measured(readers, scan.before, tasks, self.rounds.policy, arrival_us), {}
+        figures = measured.figures()
         for place, reader in enumerate(readers):
             raised = [task["readers"][place] for task in tasks if "error" in task["readers"][place]]
             if raised:

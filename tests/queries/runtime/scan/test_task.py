@@ -150,6 +150,15 @@ def test_a_configuration_may_name_every_policy() -> None:
     assert QuerySettings().policy == DEFAULT
 
 
+def test_rows_arrive_at_the_rate_of_the_ledger_where_it_says(folder: Path) -> None:
+    queries = [query("one", ["thirds(x)"], folder)]
+    _, told = run(work_of(queries), [rows_of([(n % 50, "a") for n in range(5000)])])
+
+    measured = Measured(queries, {"one": Before({}, _nothing())}, [told], arrival_us=10_000_000)
+
+    assert measured.figures()[0][0]["arrived_per_s"] == 500
+
+
 def test_a_condition_of_several_queries_is_asked_once_a_row(folder: Path) -> None:
     queries = [query("one", ["thirds(x)"], folder), query("two", ["thirds(x)", "`x` > 10"], folder)]
     batch = rows_of([(n % 50, "a") for n in range(5000)])
@@ -159,6 +168,7 @@ def test_a_condition_of_several_queries_is_asked_once_a_row(folder: Path) -> Non
 
     assert sum(taken[0] for taken in both["taken"]) > sum(taken[0] for taken in alone["taken"])
     figures = Measured(queries, {each.name: Before({}, _nothing()) for each in queries}, [both]).figures()
+    assert figures[0][0]["arrived_per_s"] > 5000
     # n is measured over all that share it.
     assert figures[0][1]["handled_per_s"] == figures[1][1]["handled_per_s"]
 
