@@ -55,4 +55,5 @@ def arrival_span_us(layout: Home, stream: str, after: int, through: int) -> int 
     if len(rows) < 2:
         return None
     (_, earlier), (_, later) = sorted(rows)
-    return max((later - earlier) // timedelta(microseconds=1), 1)
+    span: timedelta = later - earlier
+    return max(span // timedelta(microseconds=1), 1)
