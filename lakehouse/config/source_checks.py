@@ -49,7 +49,7 @@ KINDS = {
     "files": Kind(
         ("path",),
         ("header", "comment", "encoding", "endpoint", "key_order", "full_listing", *_BATCHES),
-        ("csv", "ndjson", "zeek", "parquet", "pcap", "nfdump"),
+        ("csv", "ndjson", "json", "zeek", "parquet", "pcap", "nfdump"),
     ),
     "kafka": Kind(
         ("servers", "topics"),
@@ -103,8 +103,10 @@ def _keys(stream: Stream) -> Iterator[Problem]:
 
 def _formats(stream: Stream) -> Iterator[Problem]:
     source, found = stream.source, f"format {stream.source.format!r}"
-    if source.explode and source.format not in ("ndjson", "avro"):
-        yield Problem("source.explode", found, 'format "ndjson" or "avro"; others hold no lists')
+    if source.explode and not (source.is_json or source.format == "avro"):
+        yield Problem("source.explode", found, 'format "ndjson", "json" or "avro"; others hold no lists')
+    if source.record_path and source.format != "json":
+        yield Problem("source.record_path", found, 'format "json", whose records may be deep in a document')
     if source.unpivot:
         yield from _unpivot(stream)
     if source.header != "names" and source.format != "csv":
@@ -112,8 +114,8 @@ def _formats(stream: Stream) -> Iterator[Problem]:
     for key in ("comment", "ragged"):
         if getattr(source, key) and source.format != "csv":
             yield Problem(f"source.{key}", found, 'format "csv"')
-    if source.encoding != "utf-8" and source.format not in ("csv", "ndjson"):
-        yield Problem("source.encoding", found, 'format "csv" or "ndjson"; others say their own')
+    if source.encoding != "utf-8" and source.format not in ("csv", "ndjson", "json"):
+        yield Problem("source.encoding", found, 'format "csv", "ndjson" or "json"; others say their own')
     for name in _SHAPED if source.shape else ():
         if name not in stream.all_columns:
             found = f"{source.shape!r} without the column {name!r}"

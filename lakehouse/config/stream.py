@@ -103,6 +103,7 @@ NULLS_BY_FORMAT = {
     "nfdump": ("",),
     "pcap": ("",),
     "ndjson": (),
+    "json": (),
     "parquet": (),
     "avro": (),
 }
@@ -131,7 +132,7 @@ class Source(_Part):
 
     kind: Literal["files", "kafka", "mqtt", "host"] = "files"
     path: str = Field(default="", min_length=1)
-    format: Literal["csv", "ndjson", "zeek", "parquet", "avro", "pcap", "nfdump"]
+    format: Literal["csv", "ndjson", "json", "zeek", "parquet", "avro", "pcap", "nfdump"]
     shape: Literal["flow"] | None = None
     separator: Separator = ","
     quote: str = Field(default='"', min_length=1, max_length=1)
@@ -142,6 +143,7 @@ class Source(_Part):
     decimal: Literal[".", ","] = "."
     thousands: Thousands | None = None
     null_values: tuple[str, ...] | None = None
+    record_path: str | None = Field(default=None, min_length=1)
     explode: str | None = None
     unpivot: Unpivot | None = None
     settle: Wait = parse_duration("2s")
@@ -195,6 +197,11 @@ class Source(_Part):
     def is_quoted(self) -> bool:
         """True if a field may stand in quotes."""
         return self.format in ("csv", "nfdump") and self.separator != WHITESPACE
+
+    @property
+    def is_json(self) -> bool:
+        """True if each record is an object of JSON."""
+        return self.format in ("ndjson", "json")
 
     @property
     def nulls(self) -> tuple[str, ...]:

@@ -21,6 +21,9 @@ _MOST_HEAD_LINES = 50
 _SEPARATORS = (",", ";", "\t", "|")
 _COMMENTS = ("#", "%", "//")
 _NUMBER = re.compile(r"[+-]?(?:\d[\d.,' ]*)?\d(?:[eE][+-]?\d+)?%?")
+# Of JSON: keys, other texts, and what opens and closes objects and lists; a list of objects opens both.
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_TOKENS = re.compile(rf"(?P<key>{_TEXT})(?=\s*:)|{_TEXT}|(?P<open>\[\s*\{{|[{{\[])|(?P<close>[}}\]])")
 _FEW_ROWS, _OF_BLANKS = 2, 0.4
 
 
@@ -66,10 +69,8 @@ def sample_of(path: Path) -> Sample:
         raise NothingToRead(
             f'{path}: a log of Zeek; declare it by preset = "zeek-conn", or with format = "zeek"'
         )
-    if filled[0].lstrip().startswith("{"):
-        found = _json(path, filled)
-    elif filled[0].lstrip().startswith("["):
-        raise NothingToRead(f"{path}: one JSON document; expected one object a line (newline-delimited JSON)")
+    if filled[0].lstrip()[0] in "{[":
+        found = _json(path, filled) if _is_object(filled[0]) and len(filled) > 1 else _document(path, text)
     else:
         found = _delimited(path, filled)
     if encoding != "utf-8":
@@ -106,17 +107,50 @@ def _decoded(content: bytes) -> tuple[str, str]:
     return "cp1252", content.decode("cp1252", "replace")
 
 
+def _document(path: Path, text: str) -> Sample:
+    """Return a sample of a JSON document, by the first list of objects in it."""
+    from lakehouse.algorithms.ingest.json_records import JsonRecords
+
+    keys = _way_to_list(text)
+    found = _json(path, JsonRecords(keys).lines(text.encode()).decode().splitlines())
+    if keys:
+        found.source["record_path"] = ".".join(keys)
+        found.doubts.append(f"rows are the items of {'.'.join(keys)}, the first list of objects")
+    found.format = "json"
+    return found
+
+
+def _way_to_list(text: str) -> tuple[str, ...]:
+    """Return the keys that lead to the first list of objects in a document; none where it is one, or has none."""
+    # The keys that open objects and lists stand behind; None for the document, and for what is in a list.
+    opened: list[str | None] = []
+    key: str | None = None
+    for token in _TOKENS.finditer(text):
+        if token["key"]:
+            key = json.loads(token["key"])
+        elif token["open"]:
+            way = [*opened[1:], key]
+            if len(token["open"]) > 1 and opened and all(way):
+                return tuple(str(name) for name in way)
+            opened += [key if token["open"] == "{" else None] + [None] * (len(token["open"]) > 1)
+            key = None
+        elif token["close"] and opened:
+            opened.pop()
+    return ()
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
 def _json(path: Path, lines: Sequence[str]) -> Sample:
-    records = []
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict):
-            records.append({name: value for name, value in _flat(record)})
+    objects = [json.loads(line) for line in lines if _is_object(line)]
+    records = [dict(_flat(record)) for record in objects]
     if not records:
-        raise NothingToRead(f"{path}: no line is a JSON object; expected one object a line")
+        raise NothingToRead(f"{path}: no JSON object; expected one a line, or a document with a list of them")
     names = tuple(dict.fromkeys(name for record in records for name in record))
     rows = [tuple(record.get(name, "") for name in names) for record in records]
     return Sample(path, "ndjson", names, rows)

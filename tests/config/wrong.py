@@ -59,7 +59,7 @@ ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"source": {"path": "", "format": "ndjson"}}, ("source.path", "''", "at least 1 character")),
     (
         {"source": {"path": "x", "format": "xml"}},
-        ("source.format", "'xml'", "'csv', 'ndjson', 'zeek', 'parquet', 'avro', 'pcap' or 'nfdump'"),
+        ("source.format", "'xml'", "'csv', 'ndjson', 'json', 'zeek', 'parquet', 'avro', 'pcap' or 'nfdump'"),
     ),
     (
         {"source": _CSV | {"kind": "kafkaa"}},

@@ -58,7 +58,7 @@ def cut_plain(
         for number, layout in enumerate(layouts):
             is_of = is_open & (numbers == number) & _are_texts(lines["record"])
             parts.append(_of_delimited(lines["record"], is_of, layout, fields, stream))
-    if source.format in ("ndjson", "zeek"):
+    if source.is_json or source.format == "zeek":
         paths = JsonPaths.of(fields.of_records, source.explode, source.format == "zeek")
         is_message = source.kind == "mqtt"
         is_short = pc.less_equal(pc.fill_null(pc.binary_length(lines["record"]), 0), _LONGEST)

@@ -57,7 +57,7 @@ class RecordTexts:
             raise Rejected("bad_utf8: the record is not UTF-8") from None
         if source.kind == "mqtt":
             return self._enveloped(text)
-        if source.format in ("ndjson", "parquet") or (source.format == "zeek" and text.startswith("{")):
+        if source.is_json or source.format == "parquet" or (source.format == "zeek" and text.startswith("{")):
             return self._json(text)
         return self._delimited(text, line)
 

@@ -25,6 +25,7 @@ from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import object_store
 from lakehouse.ingest.sources.heads import as_utf8, header_of
+from lakehouse.ingest.sources.json_documents import as_lines
 from lakehouse.ingest.sources.landed_content import (
     Changed,
     SourceChanged,
@@ -178,7 +179,7 @@ def all_landed(group: Sequence[Found], source: Source) -> tuple[LandedFile, ...]
 
 
 def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]:
-    if source.format == "ndjson":
+    if source.is_json:
         return None, json_columns(_payloads(path, source) if source.kind == "mqtt" else _sample(path, source))
     if source.format == "parquet":
         with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
@@ -285,7 +286,7 @@ def _head(path: str, source: Source) -> Iterator[str]:
     with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
         file = gzip.GzipFile(fileobj=content) if path.endswith(".gz") else content
         lines = iter(partial(file.readline, _SAMPLE_BYTES), b"")
-        if source.encoding != "utf-8":
+        if source.encoding != "utf-8" or source.format == "json":
             yield from _decoded_head(iter(partial(file.read, _SAMPLE_BYTES), b""), source)
             return
         for number, line in enumerate(lines):
@@ -297,8 +298,8 @@ def _head(path: str, source: Source) -> Iterator[str]:
 def _decoded_head(blocks: Iterator[bytes], source: Source) -> Iterator[str]:
     """Yield the lines of a file in another encoding, each up to some length."""
     rest = ""
-    for block, _ in as_utf8(((block, None) for block in blocks), source.encoding):
-        *lines, rest = (rest + block.decode()).split("\n")
+    for block, _ in as_lines(as_utf8(((block, None) for block in blocks), source.encoding), source):
+        *lines, rest = (rest + block.decode("utf-8", "replace")).split("\n")
         yield from (line[:_SAMPLE_BYTES].rstrip("\r") for line in lines)
         rest = rest[:_SAMPLE_BYTES]
     yield rest

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.landing import located
-from lakehouse.config.lines import Encoding
 from lakehouse.config.stream import Source
 from lakehouse.ingest.parser.parquet_rows import parsed_parquet
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.parser.shown_offsets import ShownOffsets, shown_offsets
 from lakehouse.ingest.sources.heads import as_utf8, without_head
-from lakehouse.ingest.sources.landed_content import ANYWHERE, Landing, blocks, fault_of, landing_of
+from lakehouse.ingest.sources.json_documents import as_lines
+from lakehouse.ingest.sources.landed_content import blocks, fault_of, landing_of
 from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.ingest.sources.nfdump import without_remarks
 from lakehouse.ingest.sources.numbered import located_lines
@@ -107,7 +107,7 @@ def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
         from lakehouse.ingest.sources.packets import numbered_packets
 
         return numbered_packets(path, landing)
-    lines = numbered_lines(path, longest, landing, source.encoding)
+    lines = numbered_lines(as_lines(as_utf8(blocks(path, landing), source.encoding), source), longest)
     if source.format == "nfdump":
         return without_remarks(without_head(lines, source))
     if source.format == "zeek":
@@ -115,10 +115,8 @@ def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
     return without_head(lines, source) if source.format == "csv" else lines
 
 
-def numbered_lines(
-    path: str, longest: int, landing: Landing = ANYWHERE, encoding: Encoding = "utf-8"
-) -> Iterator[pa.RecordBatch]:
-    """Yield (source_line int64 from 1, record binary, fault string) of a plain or gzip file, without line ends.
+def numbered_lines(content: Iterable[tuple[bytes, str | None]], longest: int) -> Iterator[pa.RecordBatch]:
+    """Yield (source_line int64 from 1, record binary, fault string) of the blocks of a text, without line ends.
 
     Blank lines hold no record and are passed over. A gzip file that ends too early or is damaged yields what could be
     read and one more record with the fault ``truncated_file``. Of a line of more than ``longest`` bytes, its end apart,
@@ -127,7 +125,7 @@ def numbered_lines(
     Memory: some blocks and the longest line, however far a file inflates.
     """
     number = 0
-    for block, fault in _whole_line_blocks(as_utf8(blocks(path, landing), encoding), longest):
+    for block, fault in _whole_line_blocks(content, longest):
         for batch, count in _batches(block, number, fault, longest):
             yield _without_blank(batch)
             number += count

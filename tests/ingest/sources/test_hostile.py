@@ -12,7 +12,7 @@ import pytest
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources.files import landed
 from lakehouse.ingest.sources.heads import without_head
-from lakehouse.ingest.sources.landed_content import seen
+from lakehouse.ingest.sources.landed_content import blocks, seen
 from lakehouse.ingest.sources.lines import numbered_lines
 from lakehouse.ingest.sources.nfdump import without_remarks
 from lakehouse.ingest.sources.packets import numbered_packets
@@ -54,6 +54,8 @@ def records(path: Path, format: str) -> list[tuple[int, bytes, str | None]]:
     batches = (
         numbered_packets(str(path))
         if format == "pcap"
-        else {"nfdump": nfdump_records, "zeek": without_headers}[format](numbered_lines(str(path), LONGEST))
+        else {"nfdump": nfdump_records, "zeek": without_headers}[format](
+            numbered_lines(blocks(str(path)), LONGEST)
+        )
     )
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]

@@ -13,6 +13,7 @@ from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import landed_content
 from lakehouse.ingest.sources import lines as cut
 from lakehouse.ingest.sources.heads import without_head
+from lakehouse.ingest.sources.landed_content import blocks
 
 LINE = st.binary(max_size=12).map(
     lambda line: line.replace(b"\n", b"").replace(b"\r", b"").replace(b"\xef", b"")
@@ -20,7 +21,7 @@ LINE = st.binary(max_size=12).map(
 
 
 def read(path: Path, skip_header: bool = False, longest: int = 1000) -> list[tuple[int, bytes, str | None]]:
-    batches = cut.numbered_lines(str(path), longest)
+    batches = cut.numbered_lines(blocks(str(path)), longest)
     batches = without_head(batches, Source(path=str(path), format="csv")) if skip_header else batches
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]
 

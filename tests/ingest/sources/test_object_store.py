@@ -16,7 +16,7 @@ from lakehouse.config.store_address import Address
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import object_store
 from lakehouse.ingest.sources.files import matching
-from lakehouse.ingest.sources.landed_content import Landing
+from lakehouse.ingest.sources.landed_content import Landing, blocks
 from lakehouse.ingest.sources.lines import numbered_lines, records_of
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.storage.stores import store_client, store_pieces
@@ -106,8 +106,8 @@ def test_lines_are_those_of_the_same_local_file(empty: S3, tmp_path: Path, name:
     (tmp_path / name).write_bytes(content)
     url = empty.put(f"in/{name}", content)
 
-    here = list(numbered_lines(str(tmp_path / name), 1 << 20))
-    there = list(numbered_lines(url, 1 << 20, Landing(empty.endpoint)))
+    here = list(numbered_lines(blocks(str(tmp_path / name)), 1 << 20))
+    there = list(numbered_lines(blocks(url, Landing(empty.endpoint)), 1 << 20))
 
     assert there == here
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.ingest.sources import landed_content
+from lakehouse.ingest.sources.landed_content import blocks
 from lakehouse.ingest.sources.lines import numbered_lines
 from lakehouse.ingest.sources.zeek import without_headers
 
@@ -28,7 +29,7 @@ Records = list[tuple[int, bytes, str | None]]
 
 def read(path: Path, lines: list[bytes]) -> Records:
     path.write_bytes(b"".join(line + b"\n" for line in lines))
-    batches = without_headers(numbered_lines(str(path), 1000))
+    batches = without_headers(numbered_lines(blocks(str(path)), 1000))
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]
 
 

@@ -42,6 +42,24 @@ FILES = {
         {"column": "time", "unit": "iso"},
         ["data_temp"],
     ),
+    "history.json": (
+        json.dumps(
+            {
+                "meta": {"rows": 20, "names": ["time", "temp"]},
+                "data": {
+                    "rows": [{"time": f"2026-02-{day:02}T00:00:00Z", "temp": day} for day in range(1, 21)]
+                },
+            },
+            indent=2,
+        ),
+        {"column": "time", "unit": "iso"},
+        ["temp"],
+    ),
+    "list.json": (
+        json.dumps([{"time": f"2026-02-{day:02}T00:00:00Z", "temp": day} for day in range(1, 21)]),
+        {"column": "time", "unit": "iso"},
+        ["temp"],
+    ),
 }
 
 
@@ -127,7 +145,7 @@ def test_nothing_is_written_on_a_dry_run_and_no_stream_twice(called: Tidemark, t
     ("content", "expected"),
     [
         (b"", "the file is empty"),
-        (b"[1, 2]\n", "one JSON document"),
+        (b"[1, 2]\n", "no JSON object"),
         (b"a,b\nx,y\nz,w\n", "no column is a time in all rows"),
         (b"\xd4\xc3\xb2\xa1" + b"\0" * 20, 'preset = "pcap"'),
     ],
