@@ -47,7 +47,7 @@ def figures(quick: bool) -> dict[str, Any]:
         for is_hot in (False, True):
             keys = _keys(rows, is_hot)
             for buckets in BUCKETS:
-                own = buckets_of(counted._query(1), keys.reshape(-1, 1), buckets)
+                own = buckets_of(counted._query(1), pa.table({"k_0": keys}), buckets)
                 spent = [run(np.where(own == bucket, keys, -1), buckets) for bucket in range(buckets)]
                 each = [seconds for seconds, _ in spent]
                 pairs = sum(made for _, made in spent)

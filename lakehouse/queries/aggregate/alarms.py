@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Self
 
@@ -30,7 +31,6 @@ from lakehouse.queries.aggregate.answers import coded
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.spark.ddl import schema_of
-from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.atomic_files import replacing
 from lakehouse.storage.tables import table_reads
 from lakehouse.storage.tables.appends import appended_since
@@ -112,12 +112,14 @@ class Following:
 
 
 def named(told: pa.Table, groups: Sequence[str], run: str) -> pa.Table:
-    """Return changes with a name for each new alarm, made of what raised it: a batch or repair, ``run``."""
-    columns = [pa.repeat(run, told.num_rows), *(told[name] for name in groups), told["raised_us"]]
-    digits = np.frombuffer(xxhash64(columns, told.num_rows).astype(">i8").tobytes().hex().encode(), "S16")
-    names = pc.utf8_ltrim(pa.array(digits.astype("U16"), pa.string()), characters="0")
+    """Return changes with a name for each new alarm, made of what raised it: a batch or repair, ``run``.
+
+    A name is 128 bits of BLAKE2b: nobody can make groups whose alarms share one.
+    """
+    own = zip(*(told[name].to_pylist() for name in ("alarm", *groups, "raised_us")), strict=True)
+    names = [known or blake2b(repr((run, *of)).encode(), digest_size=16).hexdigest() for known, *of in own]
     place = told.column_names.index("alarm")
-    return told.set_column(place, told.field(place), pc.coalesce(told["alarm"], names))
+    return told.set_column(place, told.field(place), pa.array(names, pa.string()))
 
 
 def _moments(holding: pa.Table, names: list[str]) -> pa.Table:

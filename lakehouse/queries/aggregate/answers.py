@@ -20,6 +20,7 @@ from lakehouse.queries.aggregate.bucket import aggregate_columns
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, places_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.tasks import arrow_sql
+from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:
@@ -146,14 +147,9 @@ def _partials(parts: pa.Table, group: Int64s, shape: Shape) -> Partials:
     return Partials(tick, sides, results, counted, high, low, extreme)
 
 
-def coded(parts: pa.Table, names: Iterable[str]) -> Int64s:
+def coded(rows: pa.Table, names: Sequence[str]) -> Int64s:
     """Return a number per row, equal where the named columns are; nulls are equal."""
-    codes = np.zeros(parts.num_rows, np.int64)
-    for name in names:
-        column = parts[name].combine_chunks().dictionary_encode(null_encoding="encode")
-        number = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        _, codes = np.unique(codes * (len(column.dictionary) + 1) + number, return_inverse=True)
-    return codes.astype(np.int64)
+    return key_codes([rows.select(names)])[0].code
 
 
 def _firsts(tick: Int64s, group: Int64s) -> Int64s:

@@ -93,7 +93,7 @@ class AggregateQuery(Query):
         """Definition that answers and state depend on, as one line; texts that mean the same give the same line."""
         sides = " JOIN ".join(
             f"{side.stream} [{format_duration(side.window_us)}] WHERE {where_text(side)}"
-            f" KEYS [{', '.join(f'{number} = {column}' for number, column in side.keys)}]"
+            f" KEYS [{', '.join(f'{number} = {column}' for number, column in side.keys)}] BY VALUE"
             f" VALUES [{', '.join(side.values)}]"
             for side in self.sides
         )

@@ -15,10 +15,11 @@ from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.join_aggregate.revision import missing
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.queries.aggregate.alarms import Changed
-from lakehouse.queries.aggregate.bucket import GroupNames, groups_of, metrics_with_ticks, part_rows
+from lakehouse.queries.aggregate.bucket import metrics_with_ticks, part_rows
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used, side_rows
 from lakehouse.queries.aggregate.run import AggregateRun, ticks_of
+from lakehouse.queries.aggregate.value_codes import BucketCodes
 from lakehouse.queries.runtime.logged import Logged, RepairWork
 from lakehouse.queries.runtime.repair import QueryRepair, positions_of
 from lakehouse.queries.runtime.tasks.bucket import gathered
@@ -77,12 +78,11 @@ class BucketRepair:
         rows = rows.filter(pa.array(is_used(rows)))
         at = positions_of(late, rows)
         is_logged = at >= 0
-        whole = as_rows(rows, self.query)
+        codes = BucketCodes(self.query)
+        whole = as_rows(rows, self.query, codes)
         counted_from = whole.enter_us.copy()
         counted_from[is_logged] = late["horizon_us"].to_numpy()[at[is_logged]]
         partials = missing(self.shape, whole, counted_from, self.query.every_us)
-        names = GroupNames()
-        names.add(groups_of(rows))
-        parts = part_rows(self.query, partials, names)
+        parts = part_rows(self.query, partials, codes)
         seen = metrics_with_ticks({"rows": int(is_logged.sum())}, partials[:0], partials)
         return gathered([parts, seen], self.schema, key[0].as_py())

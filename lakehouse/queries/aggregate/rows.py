@@ -1,11 +1,12 @@
 """Raw rows of all sides of a join-aggregate as a method takes them, each in the bucket where its partners are.
 
-    bucket, side, event_us, row, k_0 ..., v_0 ..., group      what a method reads
+    bucket, side, event_us, row, k_0 ..., v_0 ...             what a method reads; a key not carried is null
     is_unusable, is_refused                                   rows that no method reads, and why
     batch                                                     the ingest batch that brought it
     g_<name> ...                                              the columns of GROUP BY, of the row's side
 
-Keys and groups are hashes of the values: equal where the values are.
+Rows meet in a bucket by a hash of the keys that all sides carry. In it keys and groups are compared by value
+([value_codes.py](value_codes.py)).
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.progress import is_refused
 from lakehouse.queries.runtime.source import RowSource
-from lakehouse.queries.runtime.tables import ROW_HASH
+from lakehouse.queries.runtime.tables import ROW_HASH, column_type
 from lakehouse.queries.runtime.tasks.reading import SideRows
 from lakehouse.spark.row_hash import xxhash64
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s
+    from lakehouse.queries.aggregate.value_codes import BucketCodes
 
 
 def side_rows(
@@ -38,27 +40,26 @@ def side_rows(
     return [source.read(side, _columns(query, streams, side, buckets)) for side in sides]
 
 
-def as_rows(table: pa.Table, query: AggregateQuery) -> Rows:
-    """Return rows as methods take them, in their windows from their event time on."""
+def as_rows(table: pa.Table, query: AggregateQuery, codes: BucketCodes) -> Rows:
+    """Return rows as methods take them, in their windows from their event time on; ``codes`` number their values."""
     side, event = table["side"].to_numpy().astype(np.int8), table["event_us"].to_numpy()
     windows = np.array([each.window_us for each in query.sides], np.int64)
-    keys = [table[name].to_numpy() for name in table.column_names if name.startswith("k_")]
     values = [_numbers(table[name]) for name in table.column_names if name.startswith("v_")]
     return Rows.of(
         side,
         event,
         event + windows[side],
-        np.column_stack(keys),
-        group=table["group"].to_numpy(),
+        codes.keys(table),
+        group=codes.group(table),
         values=np.column_stack(values) if values else None,
         row=table["row"].to_numpy(),
     )
 
 
-def buckets_of(query: AggregateQuery, keys: Int64s, buckets: int) -> Int64s:
+def buckets_of(query: AggregateQuery, rows: pa.Table, buckets: int) -> Int64s:
     """Return the bucket of each row by its keys, as ``side_rows`` places it."""
-    shared = [pa.array(np.ascontiguousarray(keys[:, number])) for number in query.bucketed_by]
-    return xxhash64(shared, len(keys)) % buckets if shared else np.zeros(len(keys), np.int64)
+    shared = [rows[f"k_{number}"] for number in query.bucketed_by]
+    return xxhash64(shared, len(rows)) % buckets if shared else np.zeros(len(rows), np.int64)
 
 
 def is_used(table: pa.Table) -> Bools:
@@ -77,8 +78,8 @@ def _numbers(column: pa.ChunkedArray) -> Any:
 def _columns(
     query: AggregateQuery, streams: Mapping[str, Stream], number: int, buckets: int
 ) -> tuple[str, ...]:
-    side, keys = query.sides[number], _keys(query, number)
-    # A null key joins nothing; to a hash it would be a value like any other.
+    side, keys = query.sides[number], _keys(query, streams, number)
+    # A null key joins nothing.
     missing = " OR ".join(f"`{column}` IS NULL" for _, column in side.keys) or "false"
     return (
         f"{number} AS side",
@@ -88,17 +89,22 @@ def _columns(
         f"{is_refused(query)} AS is_refused",
         *(f"{key} AS k_{attribute}" for attribute, key in enumerate(keys)),
         *_values(query, number),
-        f"{_group(query, number)} AS `group`",
         *_group_columns(query, streams, number),
         "batch",
         f"{_bucket(query, keys, buckets)} AS `bucket`",
     )
 
 
-def _keys(query: AggregateQuery, number: int) -> list[str]:
+def _keys(query: AggregateQuery, streams: Mapping[str, Stream], number: int) -> list[str]:
     carried = dict(query.sides[number].keys)
-    attributes = 1 + max(attribute for side in query.sides for attribute, _ in side.keys)
-    return [f"xxhash64(`{carried[each]}`)" if each in carried else "0L" for each in range(attributes)]
+    # Columns of one attribute are of one type, whichever side's they are.
+    types = {
+        attribute: column_type(streams, side, column)
+        for side in query.sides
+        for attribute, column in side.keys
+    }
+    values = {attribute: f"`{column}`" for attribute, column in carried.items()}
+    return [f"CAST({values.get(each, 'NULL')} AS {types[each]})" for each in sorted(types)]
 
 
 def _values(query: AggregateQuery, number: int) -> list[str]:
@@ -108,15 +114,12 @@ def _values(query: AggregateQuery, number: int) -> list[str]:
     return [f"CAST({value} AS double) AS v_{place}" for place, value in enumerate(values)]
 
 
-def _group(query: AggregateQuery, number: int) -> str:
-    own = [f"`{group.column}`" for group in query.groups if group.side == number]
-    return f"xxhash64({', '.join(own)})" if own else "0L"
-
-
 def _group_columns(query: AggregateQuery, streams: Mapping[str, Stream], number: int) -> list[str]:
     types = group_types(query, streams)
     own = {group.name: f"`{group.column}`" if group.side == number else "NULL" for group in query.groups}
-    return [f"CAST({value} AS {types[name]}) AS `g_{name}`" for name, value in own.items()]
+    # Both zeros are one group, shown as 0.
+    zero = {name: " + 0.0" if kind == "double" else "" for name, kind in types.items()}
+    return [f"CAST({value} AS {types[name]}){zero[name]} AS `g_{name}`" for name, value in own.items()]
 
 
 def _bucket(query: AggregateQuery, keys: Sequence[str], buckets: int) -> str:

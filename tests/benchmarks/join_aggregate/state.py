@@ -28,6 +28,7 @@ from lakehouse.queries.aggregate.bucket import BucketAggregate
 from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, shape_of
 from lakehouse.queries.aggregate.rows import as_rows
 from lakehouse.queries.aggregate.tables import PARTS
+from lakehouse.queries.aggregate.value_codes import BucketCodes
 from lakehouse.queries.kind import Output
 from lakehouse.queries.runtime.tasks.bucket import StateBefore
 from tests.benchmarks import page
@@ -112,15 +113,17 @@ def _run(query: AggregateQuery, sizes: list[int], step: int) -> Iterator[tuple[f
 def _whole(query: AggregateQuery, size: int, step: int, batches: int) -> tuple[float, int]:
     """Return median seconds and bytes where each batch reads, restores and writes all rows."""
     shape, seconds, first, tick = shape_of(query), [], size, query.every_us
+    codes = BucketCodes(query)
     method = Factorised(shape)
     for begin in range(0, size, FILLING):
-        method.advance(as_rows(_rows(begin, min(FILLING, size - begin), step), query), np.empty(0, np.int64))
+        filling = as_rows(_rows(begin, min(FILLING, size - begin), step), query, codes)
+        method.advance(filling, np.empty(0, np.int64))
     with tempfile.TemporaryDirectory(prefix="tidemark-state-") as name:
         file = Path(name) / "state.parquet"
         _write(method.rows(), file)
         before = -1
         for _ in range(batches):
-            rows = as_rows(_rows(first, BATCH, step), query)
+            rows = as_rows(_rows(first, BATCH, step), query, codes)
             first += BATCH
             last = (first - 1) * step // tick * tick
             begun = time.perf_counter()
@@ -162,7 +165,7 @@ def _rows(first: int, rows: int, step: int) -> pa.Table:
     return pa.table(
         {
             **{"side": side, "event_us": number * step, "row": number, "is_unusable": no, "is_refused": no},
-            **{"k_0": key, "v_0": (number % 1000) / 7, "group": np.where(side == 0, key + 1, 0)},
+            **{"k_0": key, "v_0": (number % 1000) / 7},
             "g_device": pc.if_else(pa.array(side == 0), device.cast(pa.string()), None),
         }
     )

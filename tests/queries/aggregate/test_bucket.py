@@ -6,18 +6,17 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.join_aggregate.online import Online
-from lakehouse.queries.aggregate.bucket import BucketAggregate, GroupNames
+from lakehouse.queries.aggregate.bucket import BucketAggregate, HeldAggregate
 from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, shape_of
 from lakehouse.queries.aggregate.tables import PARTS
 from lakehouse.queries.kind import Output
 from lakehouse.queries.runtime.tasks.bucket import StateBefore
+from tests.oracles.queries.colliding_keys import PAIRS_OF_TEXTS
 from tests.queries.state_steps import Steps
 
 METRICS = (
@@ -40,6 +39,8 @@ SCHEMA = pa.schema(
 EVERY, SLACK = 4, 12
 ROW = st.tuples(st.integers(0, 1), st.integers(-30, 1), st.integers(0, 2), st.integers(-4, 4) | st.none())
 PROCESSES = st.integers(0, 2)
+# The first two have one hash.
+TEXTS = (*PAIRS_OF_TEXTS[0], None)
 METHODS = pytest.mark.parametrize("method", ["factorised", "incremental", "materialised"])
 
 
@@ -62,7 +63,7 @@ def rows_of(drawn: list[Any], first: int) -> pa.Table:
     """Return raw rows, of which the numbers begin with ``first``; time goes on by one a row."""
     side, behind, key, value = zip(*drawn, strict=True) if drawn else ((),) * 4
     numbers = range(first, first + len(drawn))
-    group = [10 + each if own == 0 else 0 for each, own in zip(key, side, strict=True)]
+    group = [TEXTS[each] if own == 0 else None for each, own in zip(key, side, strict=True)]
     return pa.table(
         {
             "side": pa.array(side, pa.int32()),
@@ -70,18 +71,19 @@ def rows_of(drawn: list[Any], first: int) -> pa.Table:
             "row": pa.array(numbers, pa.int64()),
             "is_unusable": pa.array([False] * len(drawn), pa.bool_()),
             "is_refused": pa.array([False] * len(drawn), pa.bool_()),
-            "k_0": pa.array([each // 2 for each in key], pa.int64()),
+            "k_0": pa.array([TEXTS[each // 2] for each in key], pa.string()),
             "v_0": pa.array(value, pa.float64()),
-            "group": pa.array(group, pa.int64()),
-            "g_device": pa.array([f"d{each}" if each else None for each in group], pa.string()),
+            "g_device": pa.array(group, pa.string()),
         }
     )
 
 
 def found(answer: pa.Table) -> list[Any]:
-    """Return answers, log and metrics, but for the bytes of the state."""
+    """Return answers, log and metrics, but for the bytes of the state, in an order of their own."""
     rows = [row for row in answer.to_pylist() if row["kind"] != "state"]
-    return [{name: value for name, value in row.items() if name != "f_bytes"} for row in rows]
+    return sorted(
+        ({name: value for name, value in row.items() if name != "f_bytes"} for row in rows), key=repr
+    )
 
 
 @st.composite
@@ -130,40 +132,14 @@ def test_the_state_restored_at_any_point_is_the_state_that_one_process_has(metho
         for each, process in ((steps, 0), (restored, 1)):
             each.run(rows_of([], 0), process, answered=until, until=until)
         (kept,), (other,) = steps.processes[0].values(), restored.processes[1].values()
-        assert _state_of(other.held.online) == _state_of(kept.held.online)
+        assert _state_of(other.held) == _state_of(kept.held)
         assert other.bytes == kept.bytes
 
 
-def _state_of(online: Online) -> tuple[int, list[str]]:
-    """Return the last tick and the rows that are held, in an order of their own."""
-    rows = online.rows()
-    columns = [getattr(rows, field.name).tolist() for field in fields(rows)]
-    return online.last_us, sorted(map(repr, zip(*columns, strict=True)))
-
-
-@settings(deadline=None)
-@given(st.lists(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40)), max_size=20), max_size=8))
-def test_names_of_groups_are_found_and_forgotten(batches: list[list[tuple[int, int]]]) -> None:
-    names, known = GroupNames(), dict[tuple[int, int], str]()
-    for batch in batches:
-        ids = sorted(set(batch))
-        known |= {each: f"{each}" for each in ids}
-        side, group = zip(*ids, strict=True) if ids else ((), ())
-        names.add(
-            pa.table(
-                {
-                    "side": pa.array(side, pa.int32()),
-                    "group": pa.array(group, pa.int64()),
-                    "g_x": pa.array([known[each] for each in ids], pa.string()),
-                }
-            )
-        )
-    for own in (0, 1):
-        wanted = [group for side, group in known if side == own]
-        if wanted:
-            column = names.column("g_x", own, np.array(wanted, np.int64))
-            assert column.to_pylist() == [known[own, group] for group in wanted]
-    assert len(names) == len(known)
-    kept = [each for each in known if each[1] % 2]
-    names.prune(np.array([side for side, _ in kept]), np.array([group for _, group in kept], np.int64))
-    assert len(names) == len(kept)
+def _state_of(held: HeldAggregate) -> tuple[int, list[str]]:
+    """Return the last tick and the rows that are held, in an order of their own; numbers of values are a process's."""
+    rows = held.online.rows()
+    names = [field.name for field in fields(rows) if field.name not in ("keys", "group")]
+    columns = [getattr(rows, name).tolist() for name in names]
+    columns += [each.to_pylist() for each in held.codes.values(rows).values()]
+    return held.online.last_us, sorted(map(repr, zip(*columns, strict=True)))

@@ -30,7 +30,7 @@ def test_whatever_the_buckets_of_batches_are_answers_and_log_are_those_of_one(
     asked = query(method)
 
     def place(rows: pa.Table, buckets: int) -> pa.Table:
-        own = buckets_of(asked, rows["k_0"].to_numpy().reshape(-1, 1), buckets)
+        own = buckets_of(asked, rows, buckets)
         return rows.append_column("bucket", pa.array(own, pa.int32()))
 
     one, many = (Rescaled(place, partial(task, asked), SCHEMA) for _ in range(2))

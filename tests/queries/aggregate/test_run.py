@@ -131,17 +131,18 @@ class Streams:
         return sorted(told, key=repr)
 
     def expected(self, query: str) -> list[tuple[Any, ...]]:
-        """Return what the query is at each tick answered, from all rows."""
+        """Return what the query is at each tick answered, from all rows; its name may go on behind an underscore."""
+        kind = query.split("_")[0]
         times = read_columns(self.settings.layout.queries(query), ("time_us",))
         until = max(time for (time,) in times if time is not None) // 1000
-        every = EVERY_MS[query]
+        every = EVERY_MS[kind]
         first = min(row["ts"] for rows in self.rows.values() for row in rows)
         with duckdb.connect() as connection:
             ticks = pa.table({"tick": list(range(-(-first // every) * every, until + 1, every))})
             connection.register("ticks", ticks)
             for name, rows in self.rows.items():
                 connection.register(name, pa.Table.from_pylist(rows, SCHEMA))
-            return sorted(connection.sql(YARDSTICKS[query]).fetchall(), key=repr)
+            return sorted(connection.sql(YARDSTICKS[kind]).fetchall(), key=repr)
 
 
 SCHEMA = pa.schema(

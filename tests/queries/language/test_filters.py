@@ -167,7 +167,7 @@ def test_what_a_query_without_calls_means_is_told_as_ever() -> None:
     )
     assert three.definition().startswith(sides)
     assert count.definition().startswith(
-        "s [1s] WHERE `x` > 5 AND `y` < 1 KEYS [0 = id] VALUES [] JOIN t [1s] WHERE true KEYS [0 = id]"
+        "s [1s] WHERE `x` > 5 AND `y` < 1 KEYS [0 = id] BY VALUE VALUES [] JOIN t [1s]"
     )
     assert sides_of(three)[0] == Windowed("s", "a", SECOND, ("id",), "`x` > 5 AND `y` < 1")
 

@@ -1,0 +1,85 @@
+"""Keys and groups of aggregates are compared by value: those of equal hash, which anybody can make, are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from lakehouse.queries.runtime.repair import drain_repairs
+from lakehouse.settings import Settings
+from lakehouse.spark.row_hash import xxhash64
+from tests.oracles.queries.colliding_keys import PAIRS_OF_TEXTS
+from tests.queries.aggregate.test_run import (
+    FIRES,
+    NAMES,
+    ROUNDS,
+    STREAM,
+    TOTALS,
+    Row,
+    Streams,
+    parts_of,
+    same,
+)
+from tests.support.table_rows import named_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TEXTS = [text for both in PAIRS_OF_TEXTS for text in both]
+# Places and kinds in one order, so that each pair of a kind has one hash.
+NAMED = {**{f"p{number}": TEXTS[number] for number in range(6)}, **dict(zip("abc", TEXTS[6:], strict=False))}
+WRITTEN = {"totals": TOTALS, "fires": FIRES, "rounds": ROUNDS}
+METHODS = {
+    "totals": ("factorised", "multiway", "tuple_count", "materialised"),
+    "fires": ("factorised", "multiway", "tuple_count", "materialised"),
+    "rounds": ("multiway", "materialised"),
+}
+
+
+def test_the_texts_collide() -> None:
+    hashes = xxhash64([pa.array(TEXTS)], len(TEXTS)).tolist()
+    assert hashes[::2] == hashes[1::2]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_keys_and_groups_of_equal_hash_are_told_apart_by_every_method_and_by_repair(
+    session: SparkSession, lakehouse_of: Callable[[str], Settings], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "queries").mkdir()
+    for method in METHODS[name]:
+        file = tmp_path / "queries" / f"{name}_{method}.sql"
+        file.write_text(f"{WRITTEN[name].rstrip()} METHOD {method.upper()}")
+    text = 'home = "var"\n' + "".join(STREAM.format(name=each) for each in NAMES)
+    streams = Streams(session, lakehouse_of(text))
+    runs = [streams.run(f"{name}_{method}", 3) for method in METHODS[name]]
+    for part, rows in enumerate(parts_of(7, 200, 2)):
+        streams.land(part, {side: [_colliding(row) for row in own] for side, own in rows.items()})
+        for run in runs:
+            assert run.drain()["answered"] > 0
+    for run in runs:
+        assert drain_repairs(run)["found"] > 0
+        expected = streams.expected(run.query.name)
+        assert len(expected) > 20
+        assert same(streams.answers(run.query.name), expected), run.query.name
+        if run.query.is_alarm:
+            held = {(place, kind, tick) for tick, place, kind, _ in expected}
+            assert _raised(streams, run.query.name) == {
+                (place, kind, tick) for place, kind, tick in held if (place, kind, tick - 1000) not in held
+            }
+
+
+def _colliding(row: Row) -> Row:
+    return {**row, "place": NAMED.get(row["place"]), "kind": NAMED.get(row["kind"])}
+
+
+def _raised(streams: Streams, query: str) -> set[tuple[str, str, int]]:
+    """Return the groups of the alarms that stand, and when they were raised."""
+    newest = dict[str, Row]()
+    for row in sorted(named_rows(streams.settings.layout.alarms(query)), key=lambda row: row["change"]):
+        newest[row["alarm"]] = row
+    standing = [row for row in newest.values() if row["state"] != "withdrawn"]
+    return {(row["place"], row["kind"], row["raised_us"] // 1000) for row in standing}
