@@ -48,7 +48,7 @@ _LOGIN = ("username", "password_env", "ca", "cert", "key")
 KINDS = {
     "files": Kind(
         ("path",),
-        ("header", "comment", "encoding", "endpoint", "key_order", "full_listing", *_BATCHES),
+        ("header", "comment", "encoding", "append", "endpoint", "key_order", "full_listing", *_BATCHES),
         ("csv", "ndjson", "json", "zeek", "parquet", "pcap", "nfdump"),
     ),
     "kafka": Kind(
@@ -116,6 +116,11 @@ def _formats(stream: Stream) -> Iterator[Problem]:
             yield Problem(f"source.{key}", found, 'format "csv"')
     if source.encoding != "utf-8" and source.format not in ("csv", "ndjson", "json"):
         yield Problem("source.encoding", found, 'format "csv", "ndjson" or "json"; others say their own')
+    if source.append and (
+        source.format not in ("csv", "ndjson") or source.encoding == "utf-16" or is_url(source.path)
+    ):
+        found = f"{found}, encoding {source.encoding!r} and path {source.path!r}"
+        yield Problem("source.append", found, "plain text of csv or ndjson on this machine, but no UTF-16")
     for name in _SHAPED if source.shape else ():
         if name not in stream.all_columns:
             found = f"{source.shape!r} without the column {name!r}"

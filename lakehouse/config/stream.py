@@ -152,6 +152,7 @@ class Source(_Part):
     follow_links: bool = False
     max_record_bytes: int = Field(default=16 * 1024 * 1024, ge=1, le=1024**3)
     keep_files: Kept = None
+    append: bool = False
     endpoint: str | None = Field(default=None, min_length=1, repr=False)
     key_order: Literal["time"] | None = None
     full_listing: Microseconds = parse_duration("1h")

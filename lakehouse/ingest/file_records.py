@@ -83,4 +83,4 @@ def _without_known(rows: pa.Table, file: LandedFile) -> pa.Table:
 def bytes_of(file: LandedFile, source: Source) -> int:
     """Return about how many bytes of lines a file has."""
     factor = _DECODED if source.format == "parquet" else _WIDE if source.unpivot else 1
-    return file.size * factor * (_INFLATED if file.path.endswith(".gz") else 1)
+    return (file.size - file.begin) * factor * (_INFLATED if file.path.endswith(".gz") else 1)

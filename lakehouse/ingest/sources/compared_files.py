@@ -36,7 +36,8 @@ def sentence(file: LandedFile, now: Seen, state: str) -> str:
     if state == GROWN:
         more = now.size - file.size
         return (
-            f"{file.path} grew by {more:,} bytes after it was read; these are not read: give them a new name"
+            f"{file.path} grew by {more:,} bytes after it was read; these are not read: declare append = true, or give "
+            "them a new name"
         )
     return f"{file.path} changed after it was read, not read again; give it a new name"
 

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -24,8 +24,7 @@ from lakehouse.config.lines import WHITESPACE
 from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import object_store
-from lakehouse.ingest.sources.heads import as_utf8, header_of
-from lakehouse.ingest.sources.json_documents import as_lines
+from lakehouse.ingest.sources.heads import as_lines, as_utf8, header_of
 from lakehouse.ingest.sources.landed_content import (
     Changed,
     SourceChanged,
@@ -114,10 +113,10 @@ def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:
         yield group
 
 
-def landed(name: str, known: Seen, source: Source) -> LandedFile:
+def landed(name: str, known: Seen, source: Source, begin: int = 0, known_lines: int = 0) -> LandedFile:
     """Return a file as a manifest holds it; one that cannot be read is marked so instead of raising.
 
-    A file of this machine is read once for its digest; stores tell theirs.
+    A file of this machine is read once for its digest where it is not known; stores tell theirs.
 
     Raises:
         Changed: when it is another one already: whoever writes it is not done.
@@ -134,9 +133,8 @@ def landed(name: str, known: Seen, source: Source) -> LandedFile:
     except Exception as error:
         # Whatever a look at its beginning meets, a file stops no stream.
         unreadable = f"{type(error).__name__}: {error}"
-    return LandedFile(
-        name, known.size, known.mtime_ns, fields, unreadable, columns, content, version=known.version
-    )
+    own = (known.size, known.mtime_ns, fields, unreadable, columns, content)
+    return LandedFile(name, *own, known_lines, known.version, begin)
 
 
 def headed_now(file: LandedFile, source: Source) -> LandedFile:
@@ -154,16 +152,22 @@ def headed_now(file: LandedFile, source: Source) -> LandedFile:
         return file
 
 
-def all_landed(group: Sequence[Found], source: Source) -> tuple[LandedFile, ...]:
+def all_landed(
+    group: Sequence[Found],
+    source: Source,
+    look: Callable[[str, Seen, Source], LandedFile | None] = landed,
+) -> tuple[LandedFile, ...]:
     """Return files as a manifest holds them, without those that wait: their store does not give them, or they change.
+
+    ``look``: the look at one file, None where nothing of it is to be read.
 
     Raises:
         StoreUnavailable: when the store does not answer, or gives none of them.
     """
 
-    def looked(each: Found) -> LandedFile | Exception:
+    def looked(each: Found) -> LandedFile | Exception | None:
         try:
-            return landed(*each, source)
+            return look(*each, source)
         except (ObjectUnread, Changed, SourceChanged) as error:
             return error
 

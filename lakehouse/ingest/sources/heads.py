@@ -1,4 +1,4 @@
-"""Heads of files that loggers write: titles, comments and units around the line of names; and other encodings.
+"""Heads of files that loggers write: titles, comments and units around the line of names; encodings; JSON documents.
 
 A line counts where it is neither blank nor a comment. Bytes become UTF-8 before they are cut into lines, so what is
 rejected is kept as UTF-8.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from itertools import dropwhile, islice
 
@@ -45,6 +46,32 @@ def as_utf8(
         yield rest, None
 
 
+def as_lines(
+    blocks: Iterable[tuple[bytes, str | None]], source: Source
+) -> Iterator[tuple[bytes, str | None]]:
+    """Yield a document as blocks of a file of one object a line; a fault says that it has none, or ends too early.
+
+    Blocks of any other format pass as they are.
+    """
+    if source.format != "json":
+        yield from blocks
+        return
+    # What compiles loads slowly: only those who have documents wait for it.
+    from lakehouse.algorithms.ingest.json_records import JsonRecords
+
+    path, damaged = source.record_path, False
+    records = JsonRecords(tuple(path.split(".")) if path else ())
+    for number, (block, fault) in enumerate(blocks):
+        yield records.lines(block if number else block.removeprefix(BOM_UTF8)), fault
+        damaged = damaged or fault is not None
+    if damaged:
+        return
+    if records.is_open:
+        yield b"", "truncated_file: the JSON document ends inside a record or list"
+    elif records.lacks_records:
+        yield b"", f"malformed: the JSON document has no object or list of them under {path!r} (record_path)"
+
+
 def header_of(lines: Iterable[str], source: Source) -> str:
     """Return the line that names the fields of a file, or is as wide as all; an empty one where there is none."""
     head, pattern = source.head, source.head.skip_until
@@ -53,9 +80,11 @@ def header_of(lines: Iterable[str], source: Source) -> str:
     return next(islice(counted, head.line - 1, None), "")
 
 
-def without_head(batches: Iterable[pa.RecordBatch], source: Source) -> Iterator[pa.RecordBatch]:
-    """Pass on numbered lines that are no comments, from that where data begin."""
-    left, pattern = source.head.first_of_data - 1, source.head.skip_until
+def without_head(
+    batches: Iterable[pa.RecordBatch], source: Source, is_passed: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Pass on numbered lines that are no comments, from that where data begin, which may be passed already."""
+    left, pattern = (0, None) if is_passed else (source.head.first_of_data - 1, source.head.skip_until)
     for batch in batches:
         if pattern is not None:
             first = pc.index(pc.match_substring_regex(batch.column(1), pattern), True).as_py()

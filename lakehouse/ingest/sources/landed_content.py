@@ -38,7 +38,7 @@ BLOCK_BYTES = 8 * 1024 * 1024
 # How much of a gzip member is looked at first: an empty one is shorter.
 _FIRST_BYTES = 64
 # Of a digest, so many hexadecimal digits are kept: files are not made to collide.
-_DIGITS = 32
+DIGITS = 32
 # Inflated pieces that are put together at most before they are looked at.
 _PIECES = 10_000
 _ZEROS = re.compile(rb"\x00*")
@@ -62,12 +62,15 @@ class SourceChanged(RuntimeError):
 class Landing(NamedTuple):
     """Place where a file landed: ``endpoint`` of its store, None for the usual one, and the ``folder`` it is below.
 
-    Without a folder links are followed to anywhere. ``known``: what was listed, None for whatever is there.
+    Without a folder links are followed to anywhere. ``known``: what was listed, None for whatever is there. Of a file
+    that grows its bytes from ``begin`` up to ``end`` are read.
     """
 
     endpoint: str | None = None
     folder: str | None = None
     known: Seen | None = None
+    begin: int = 0
+    end: int | None = None
 
 
 ANYWHERE = Landing()
@@ -151,10 +154,10 @@ def _as_listed(file: IO[bytes], known: Seen | None) -> IO[bytes]:
     if not known.digest:
         raise Changed(_CHANGED)
     copy, found = tempfile.TemporaryFile(), hashlib.sha256()  # noqa: SIM115
-    for block in _first_bytes(file, known.size):
+    for block in first_bytes(file, known.size):
         found.update(block)
         copy.write(block)
-    if found.hexdigest()[:_DIGITS] != known.digest:
+    if found.hexdigest()[:DIGITS] != known.digest:
         copy.close()
         raise Changed(_CHANGED)
     copy.seek(0)
@@ -242,19 +245,20 @@ def digest(path: str, landing: Landing = ANYWHERE, size: int | None = None) -> s
     """Return a digest of a file's first bytes, by default of all; raises as ``opened``. Cost: reads them once."""
     found = hashlib.sha256()
     with opened(path, landing) as file:
-        for block in _first_bytes(file, size):
+        for block in first_bytes(file, size):
             found.update(block)
-    return found.hexdigest()[:_DIGITS]
+    return found.hexdigest()[:DIGITS]
 
 
 def lines_within(path: str, landing: Landing, size: int) -> int:
     """Return how many lines of a file of text its first bytes hold; of the last one the end may stand behind them."""
     with opened(path, landing) as file:
-        lines = sum(block.count(b"\n") for block in _first_bytes(file, size))
+        lines = sum(block.count(b"\n") for block in first_bytes(file, size))
         return lines + file.read(2).startswith((b"\n", b"\r\n"))
 
 
-def _first_bytes(file: IO[bytes], size: int | None) -> Iterator[bytes]:
+def first_bytes(file: IO[bytes], size: int | None) -> Iterator[bytes]:
+    """Yield the next bytes of an open file, all of them for None, in blocks."""
     left = sys.maxsize if size is None else size
     while block := file.read(min(left, BLOCK_BYTES)):
         yield block
@@ -279,12 +283,13 @@ def delete(path: str, landing: Landing = ANYWHERE) -> None:
 def blocks(path: str, landing: Landing = ANYWHERE) -> Iterator[tuple[bytes, str | None]]:
     """Yield a plain or gzip file's content in blocks; the last of a damaged gzip file has a fault."""
     with opened(path, landing) as file:
-        yield from _inflated(file) if path.endswith(".gz") else _plain(file)
-
-
-def _plain(file: IO[bytes]) -> Iterator[tuple[bytes, str | None]]:
-    while block := file.read(BLOCK_BYTES):
-        yield block, None
+        if path.endswith(".gz"):
+            yield from _inflated(file)
+            return
+        if landing.begin:
+            file.seek(landing.begin)
+        size = None if landing.end is None else landing.end - landing.begin
+        yield from ((block, None) for block in first_bytes(file, size))
 
 
 def _inflated(file: IO[bytes]) -> Iterator[tuple[bytes, str | None]]:

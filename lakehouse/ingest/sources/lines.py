@@ -19,8 +19,7 @@ from lakehouse.config.stream import Source
 from lakehouse.ingest.parser.parquet_rows import parsed_parquet
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.parser.shown_offsets import ShownOffsets, shown_offsets
-from lakehouse.ingest.sources.heads import as_utf8, without_head
-from lakehouse.ingest.sources.json_documents import as_lines
+from lakehouse.ingest.sources.heads import as_lines, as_utf8, without_head
 from lakehouse.ingest.sources.landed_content import blocks, fault_of, landing_of
 from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.ingest.sources.nfdump import without_remarks
@@ -98,25 +97,29 @@ def records_of(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
 
 
 def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
-    path, longest, landing = (
-        located(source.path, file.path),
-        source.max_record_bytes,
-        landing_of(source, file.seen),
-    )
+    path, longest = located(source.path, file.path), source.max_record_bytes
+    landing = landing_of(source, file.seen)
+    if source.append:
+        landing = landing._replace(begin=file.begin, end=file.size)
     if source.format == "pcap":
         from lakehouse.ingest.sources.packets import numbered_packets
 
         return numbered_packets(path, landing)
-    lines = numbered_lines(as_lines(as_utf8(blocks(path, landing), source.encoding), source), longest)
+    content = as_lines(as_utf8(blocks(path, landing), source.encoding), source)
+    lines = numbered_lines(content, longest, file.known_lines if file.begin else 0)
     if source.format == "nfdump":
         return without_remarks(without_head(lines, source))
     if source.format == "zeek":
         return without_headers(lines)
-    return without_head(lines, source) if source.format == "csv" else lines
+    return without_head(lines, source, bool(file.begin)) if source.format == "csv" else lines
 
 
-def numbered_lines(content: Iterable[tuple[bytes, str | None]], longest: int) -> Iterator[pa.RecordBatch]:
-    """Yield (source_line int64 from 1, record binary, fault string) of the blocks of a text, without line ends.
+def numbered_lines(
+    content: Iterable[tuple[bytes, str | None]], longest: int, number: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Yield (source_line int64, record binary, fault string) of the blocks of a text, without line ends.
+
+    ``number``: the lines before the blocks, so the first one of all has the number 1.
 
     Blank lines hold no record and are passed over. A gzip file that ends too early or is damaged yields what could be
     read and one more record with the fault ``truncated_file``. Of a line of more than ``longest`` bytes, its end apart,
@@ -124,7 +127,6 @@ def numbered_lines(content: Iterable[tuple[bytes, str | None]], longest: int) ->
 
     Memory: some blocks and the longest line, however far a file inflates.
     """
-    number = 0
     for block, fault in _whole_line_blocks(content, longest):
         for batch, count in _batches(block, number, fault, longest):
             yield _without_blank(batch)

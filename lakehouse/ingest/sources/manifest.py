@@ -58,7 +58,8 @@ class LandedFile:
 
     ``path`` is its name below the landing folder. ``columns`` are the columns it was seen to have, each with its type
     where the file tells: a sample, to see changes. ``digest`` and ``version``: as ``Seen``.
-    ``known_lines``: so many of its first lines were read under another name; their rows are duplicates.
+    ``known_lines``: so many of its first lines were read before; their rows are duplicates, unless it is read behind
+    them only, as a file that grew is, from the byte ``begin`` on.
     """
 
     path: str
@@ -70,6 +71,7 @@ class LandedFile:
     digest: str = ""
     known_lines: int = 0
     version: str = ""
+    begin: int = 0
 
     @property
     def seen(self) -> Seen:

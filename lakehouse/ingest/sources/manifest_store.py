@@ -15,27 +15,23 @@ an index, and nothing is held in memory.
 from __future__ import annotations
 
 import os
-import re
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from lakehouse.config.landing import located
-from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
-from lakehouse.ingest.sources.compared_files import SAME, ComparedFiles, sentence
+from lakehouse.ingest.sources.appended import appended, grows, log_of, with_known_lines
+from lakehouse.ingest.sources.compared_files import GROWN, SAME, ComparedFiles, sentence
 from lakehouse.ingest.sources.files import Found, all_landed, groups, landed
 from lakehouse.ingest.sources.folded_manifests import FoldedManifests
 from lakehouse.ingest.sources.landed_content import (
     Changed,
     SourceChanged,
-    digest,
     landing_of,
-    lines_within,
     opened,
     seen,
 )
@@ -49,6 +45,7 @@ from lakehouse.ingest.sources.manifest import (
     OffsetRange,
     Partition,
     Repeat,
+    Seen,
     furthest,
     known_files,
     manifest_file,
@@ -64,10 +61,6 @@ from lakehouse.storage.damaged import naming
 from lakehouse.storage.folded_file import RECENT
 
 _LISTINGS = 3
-# What logs are renamed by: a number or a date behind their name, or before its ending.
-_ROTATED = re.compile(r"[._-][0-9][0-9T:._-]*(?=(?:\.[a-z]+)?$)")
-# The files of these formats are lines of text, unless they are compressed.
-_LINES = ("csv", "ndjson", "zeek", "nfdump")
 
 
 class ManifestStore:
@@ -133,8 +126,12 @@ class ManifestStore:
         self._look, self.changed_files, self.matched = Look(self.folder, source), [], 0
         for found in self._look.pieces():
             known, self.matched = self._seen(found), self.matched + len(found)
-            new += [(path, file) for path, file in found if path not in known and file.mtime_ns <= newest]
-            self.changed_files += self._changed(found, known, source)
+            unknown = ((path, file) for path, file in found if path not in known)
+            new += [each for each in unknown if each[1].mtime_ns <= newest or grows(each[0], source)]
+            touched = self._touched(found, known, source)
+            grown = [each for each in touched if each[2] == GROWN and grows(each[0].path, source)]
+            new += [(file.path, now) for file, now, _ in grown]
+            self.changed_files += [sentence(*each) for each in touched if each not in grown]
         return new
 
     def read_as_they_are(self, found: Iterable[Found], finished: int) -> set[str]:
@@ -155,7 +152,7 @@ class ManifestStore:
         """
         found, count = self.new_files(source), 0
         for group in groups(found, source):
-            if not (files := all_landed(group, source)):
+            if not (files := self._landed(group, source)):
                 continue
             repeats = self._repeats(files, source, is_repeat, is_compared) if is_repeat else ()
             known = {each.file.path: each for each in repeats}
@@ -166,6 +163,12 @@ class ManifestStore:
         if self._look:
             self._look.note()
         return count
+
+    def _landed(self, group: Sequence[Found], source: Source) -> tuple[LandedFile, ...]:
+        if not source.append:
+            return all_landed(group, source)
+        before = {file.path: file for file in self.files_of(path for path, _ in group)}
+        return all_landed(group, source, lambda name, now, of: appended(name, now, before.get(name), of))
 
     def _repeats(
         self,
@@ -192,19 +195,11 @@ class ManifestStore:
 
     def _begun(self, file: LandedFile, source: Source) -> Iterator[Repeat]:
         """Yield what a file is that a log was rotated to after it had grown: one that begins with what was read."""
-        name, path = _ROTATED.sub("", file.path), located(source.path, file.path)
-        if name == file.path or is_remote(path) or name.endswith(".gz") or source.format not in _LINES:
-            return
-        landing = landing_of(source)
-        for log in self.files_of([name]):
+        for log in self.files_of(log_of(file.path, source)):
             read = (each.get(log.digest, ()) for each in (self._by_digest, self.folded.read_as([log.digest])))
             batch = next((batch for name, batch in chain(*read) if name == log.path), None)
-            if batch is None or not 0 < log.size < file.size:
-                continue
-            with suppress(OSError):
-                if digest(path, landing, log.size) == log.digest:
-                    known = replace(file, known_lines=lines_within(path, landing, log.size))
-                    yield Repeat(known, log.path, batch, True, file.size - log.size)
+            if batch is not None and (known := with_known_lines(file, log, source)):
+                yield Repeat(known, log.path, batch, True, file.size - log.size)
 
     def is_as_listed(self, name: str, source: Source) -> bool:
         """True if a file of this name that waits in a manifest can still be read as that lists it."""
@@ -309,15 +304,15 @@ class ManifestStore:
         own = {path: _size_and_time(self._files[path]) for path in paths if path in self._files}
         return self.folded.seen(path for path in paths if path not in own) | own
 
-    def _changed(
+    def _touched(
         self, found: Iterable[Found], known: Mapping[str, tuple[int, int]], source: Source
-    ) -> list[str]:
-        """Return what is to be said of files that have other content than when their batch was fixed."""
+    ) -> list[tuple[LandedFile, Seen, str]]:
+        """Return the files that have other content than when their batch was fixed, and in which way."""
         now = {path: file for path, file in found if known.get(path, file[:2]) != file[:2]}
         read = sorted(self.files_of(now), key=lambda file: file.path)
         touched = [(file, now[file.path]) for file in read]
         states = self._compared.states(touched, source)
-        return [sentence(*each, state) for each, state in zip(touched, states, strict=True) if state != SAME]
+        return [(*each, state) for each, state in zip(touched, states, strict=True) if state != SAME]
 
     def _changes(self, files: tuple[LandedFile, ...]) -> tuple[str, ...]:
         """Columns that the files gained, lost or retyped, each against the file before it."""
@@ -354,6 +349,8 @@ def _size_and_time(file: LandedFile) -> tuple[int, int]:
 
 def _as_it_is(file: LandedFile, source: Source) -> LandedFile:
     """Return a file as it is now, as it was where it is gone or changes: that is found when it is read."""
+    if source.append:
+        return file
     try:
         now = landed(file.path, seen(located(source.path, file.path), landing_of(source)), source)
         return replace(now, known_lines=file.known_lines if now.digest == file.digest else 0)

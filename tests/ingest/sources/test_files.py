@@ -103,7 +103,7 @@ def test_file_that_only_grew_is_told_of_with_how_much(tmp_path: Path) -> None:
     store.new_files(source(tmp_path))
 
     assert store.changed_files == [
-        "a grew by 2 bytes after it was read; these are not read: give them a new name"
+        "a grew by 2 bytes after it was read; these are not read: declare append = true, or give them a new name"
     ]
 
 
