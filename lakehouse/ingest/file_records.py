@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lakehouse.config.stream import Source, Stream
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.parser.verdicts import READ_BEFORE
+from lakehouse.ingest.sources.compressed import is_compressed
 from lakehouse.ingest.sources.lines import parsed_file
 from lakehouse.ingest.sources.manifest import LandedFile, layouts_of
 from lakehouse.ingest.sources.numbered import faulty_line
@@ -83,4 +84,4 @@ def _without_known(rows: pa.Table, file: LandedFile) -> pa.Table:
 def bytes_of(file: LandedFile, source: Source) -> int:
     """Return about how many bytes of lines a file has."""
     factor = _DECODED if source.format == "parquet" else _WIDE if source.unpivot else 1
-    return (file.size - file.begin) * factor * (_INFLATED if file.path.endswith(".gz") else 1)
+    return (file.size - file.begin) * factor * (_INFLATED if is_compressed(file.path) else 1)

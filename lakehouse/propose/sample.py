@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import re
 from collections import Counter
@@ -14,6 +13,7 @@ from statistics import median_high
 from typing import IO, Any
 
 from lakehouse.config.lines import WHITESPACE
+from lakehouse.ingest.sources.compressed import inflated, is_compressed
 from lakehouse.ingest.sources.files import distinct_names
 
 _PIECE_BYTES = 64 * 1024
@@ -81,10 +81,10 @@ def sample_of(path: Path) -> Sample:
 
 def _pieces(path: Path) -> Iterator[bytes]:
     """Yield whole lines from the beginning, the middle and the end of a file; of a compressed one its beginning."""
-    with _opened(path) as file:
-        first = file.read(_PIECE_BYTES)
+    with path.open("rb") as file:
+        first = _first_bytes(file, path.name)
         yield first if len(first) < _PIECE_BYTES else first[: first.rfind(b"\n") + 1] or first
-        size = 0 if path.suffix == ".gz" else path.stat().st_size
+        size = 0 if is_compressed(path.name) else path.stat().st_size
         for start in (size // 2, size - _PIECE_BYTES // 4) if size > 4 * _PIECE_BYTES else ():
             file.seek(start)
             piece = file.read(_PIECE_BYTES // 4)
@@ -92,8 +92,13 @@ def _pieces(path: Path) -> Iterator[bytes]:
             yield piece[begin:end]
 
 
-def _opened(path: Path) -> IO[bytes]:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+def _first_bytes(file: IO[bytes], name: str) -> bytes:
+    if not is_compressed(name):
+        return file.read(_PIECE_BYTES)
+    block, fault = next(inflated(file, name), (b"", None))
+    if fault and not block:
+        raise NothingToRead(f"{name}: {fault}")
+    return block[:_PIECE_BYTES]
 
 
 def _decoded(content: bytes) -> tuple[str, str]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.algorithms.packets.protocols import IP_PROTOCOLS, WITH_PORTS
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.field_map import FieldMap
 from lakehouse.ingest.parser.spelt_values import spelt_values
 from lakehouse.ingest.parser.texts import BLANKS
 from lakehouse.ingest.sources.nfdump import as_seconds
-from lakehouse.ingest.sources.protocols import IP_PROTOCOLS, WITH_PORTS
 
 # What Zeek writes where there is no value.
 _UNSET = ("-", "(empty)")

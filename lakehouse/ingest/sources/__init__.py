@@ -1,6 +1,7 @@
 """Sources of a stream: from files and topics to numbered lines.
 
 appended.py      files that grow, and logs that were rotated: what of them is new
+compressed.py    compressed files -> their content, in blocks
 files.py           the new, complete files; manifests that fix the contents of each ingest batch
 folded_manifests.py  manifests of long finished batches, in one file
 landed_content.py  the bytes of a landed file, wherever it is; object_store.py: on a store

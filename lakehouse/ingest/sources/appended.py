@@ -17,6 +17,7 @@ from typing import IO
 from lakehouse.config.landing import located
 from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
+from lakehouse.ingest.sources.compressed import is_compressed
 from lakehouse.ingest.sources.files import landed
 from lakehouse.ingest.sources.landed_content import (
     DIGITS,
@@ -39,7 +40,7 @@ _LINES = ("csv", "ndjson", "zeek", "nfdump")
 
 def grows(name: str, source: Source) -> bool:
     """Return whether a file may grow after it was read: as declared, and not a compressed one."""
-    return source.append and not name.endswith(".gz")
+    return source.append and not is_compressed(name)
 
 
 def appended(name: str, now: Seen, before: LandedFile | None, source: Source) -> LandedFile | None:
@@ -85,7 +86,7 @@ def _digests(content: IO[bytes], begin: int, end: int) -> tuple[str, int, str]:
 def log_of(name: str, source: Source) -> list[str]:
     """Return the name that a log may have had before it was rotated, in a list; none where it was not."""
     before = _ROTATED.sub("", name)
-    is_log = source.format in _LINES and not before.endswith(".gz") and not is_remote(source.path)
+    is_log = source.format in _LINES and not is_compressed(before) and not is_remote(source.path)
     return [before] if is_log and before != name else []
 
 

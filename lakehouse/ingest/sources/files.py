@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import glob
-import gzip
 import logging
 import os
 import re
@@ -13,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from stat import S_ISREG
+from typing import IO
 
 import pyarrow.parquet
 
@@ -24,6 +23,7 @@ from lakehouse.config.lines import WHITESPACE
 from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import object_store
+from lakehouse.ingest.sources.compressed import inflated, is_compressed
 from lakehouse.ingest.sources.heads import as_lines, as_utf8, header_of
 from lakehouse.ingest.sources.landed_content import (
     Changed,
@@ -287,23 +287,28 @@ def _sample(path: str, source: Source) -> Iterator[str]:
 
 
 def _head(path: str, source: Source) -> Iterator[str]:
+    """Yield the lines of a file, each up to some length.
+
+    Raises:
+        EOFError: where the file is damaged.
+    """
+    rest, mark = b"", "\ufeff"
     with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
-        file = gzip.GzipFile(fileobj=content) if path.endswith(".gz") else content
-        lines = iter(partial(file.readline, _SAMPLE_BYTES), b"")
-        if source.encoding != "utf-8" or source.format == "json":
-            yield from _decoded_head(iter(partial(file.read, _SAMPLE_BYTES), b""), source)
-            return
-        for number, line in enumerate(lines):
-            # What is no UTF-8 is escaped, so that two names that differ stay two.
-            text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
-            yield text.removeprefix("\ufeff") if number == 0 else text
+        pieces = inflated(content, path, 1) if is_compressed(path) else _pieces(content)
+        for block, fault in as_lines(as_utf8(pieces, source.encoding), source):
+            *lines, rest = (rest + block).split(b"\n")
+            for line in [*lines, rest] if fault else lines:
+                # What is no UTF-8 is escaped, so that two names that differ stay two.
+                text = line[:_SAMPLE_BYTES].decode("utf-8", "backslashreplace")
+                yield text.rstrip("\r").removeprefix(mark)
+                mark = ""
+            if fault:
+                raise EOFError(fault.removeprefix("truncated_file: "))
+            rest = rest[:_SAMPLE_BYTES]
+    if rest:
+        yield rest.decode("utf-8", "backslashreplace").rstrip("\r").removeprefix(mark)
 
 
-def _decoded_head(blocks: Iterator[bytes], source: Source) -> Iterator[str]:
-    """Yield the lines of a file in another encoding, each up to some length."""
-    rest = ""
-    for block, _ in as_lines(as_utf8(((block, None) for block in blocks), source.encoding), source):
-        *lines, rest = (rest + block.decode("utf-8", "replace")).split("\n")
-        yield from (line[:_SAMPLE_BYTES].rstrip("\r") for line in lines)
-        rest = rest[:_SAMPLE_BYTES]
-    yield rest
+def _pieces(content: IO[bytes]) -> Iterator[tuple[bytes, str | None]]:
+    while piece := content.read(object_store.HEAD_BYTES):
+        yield piece, None

@@ -5,7 +5,7 @@ lead elsewhere a moment later: it is a regular file below the landing folder, an
 name (``Landing``). What a batch reads of it is what its manifest lists: a file that was written to since is compared by
 its content, and read as far as it was listed, or not at all.
 
-Of a gzip file the blocks are what it inflates to.
+Of a compressed file the blocks are what it inflates to.
 
 Tables hold names in UTF-8: where the bytes of a name are none, its other bytes are in them as ``\xNN``.
 """
@@ -19,7 +19,6 @@ import os
 import re
 import sys
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from stat import S_ISREG
@@ -29,19 +28,14 @@ from lakehouse.config.landing import landing_folder
 from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import object_store
+from lakehouse.ingest.sources.compressed import BLOCK_BYTES, inflated, is_compressed
 from lakehouse.ingest.sources.manifest import Seen
 from lakehouse.storage.stores import store_pieces
 from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
 
 _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
-BLOCK_BYTES = 8 * 1024 * 1024
-# How much of a gzip member is looked at first: an empty one is shorter.
-_FIRST_BYTES = 64
 # Of a digest, so many hexadecimal digits are kept: files are not made to collide.
 DIGITS = 32
-# Inflated pieces that are put together at most before they are looked at.
-_PIECES = 10_000
-_ZEROS = re.compile(rb"\x00*")
 _CHANGED = "it changed after it was listed, and is not read: give it a new name"
 # The machine lacks something, whatever a file holds.
 AROUND = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
@@ -281,52 +275,12 @@ def delete(path: str, landing: Landing = ANYWHERE) -> None:
 
 
 def blocks(path: str, landing: Landing = ANYWHERE) -> Iterator[tuple[bytes, str | None]]:
-    """Yield a plain or gzip file's content in blocks; the last of a damaged gzip file has a fault."""
+    """Yield a file's content in blocks; the last of a damaged compressed file has a fault."""
     with opened(path, landing) as file:
-        if path.endswith(".gz"):
-            yield from _inflated(file)
+        if is_compressed(path):
+            yield from inflated(file, path)
             return
         if landing.begin:
             file.seek(landing.begin)
         size = None if landing.end is None else landing.end - landing.begin
         yield from ((block, None) for block in first_bytes(file, size))
-
-
-def _inflated(file: IO[bytes]) -> Iterator[tuple[bytes, str | None]]:
-    """Inflate gzip members one after the other, keeping what came before any damage, which ``gzip`` would not."""
-    held, size = list[bytes](), 0
-    fault = None
-    try:
-        for content in _members(file):
-            held.append(content)
-            size += len(content)
-            if size >= BLOCK_BYTES // 2 or len(held) >= _PIECES:
-                yield b"".join(held), None
-                held, size = [], 0
-    except (zlib.error, EOFError) as error:
-        fault = f"truncated_file: {error}"
-    if held or fault:
-        yield b"".join(held), fault
-
-
-def _members(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield what a gzip file inflates to, a block at most at a time."""
-    member, inside, size = zlib.decompressobj(wbits=31), False, _FIRST_BYTES
-    while block := file.read(BLOCK_BYTES // 8):
-        at = 0
-        while (at := at if inside else _padded(block, at)) < len(block):
-            piece = block[at : at + size]
-            yield member.decompress(piece, BLOCK_BYTES)
-            # What is left over of the piece is looked at again; of a member that goes on, larger ones.
-            at += len(piece) - len(member.unconsumed_tail) - len(member.unused_data)
-            inside, size = not member.eof, min(2 * size, BLOCK_BYTES // 8)
-            if member.eof:
-                member, size = zlib.decompressobj(wbits=31), _FIRST_BYTES
-    if inside:
-        raise EOFError("the gzip stream ends too early")
-
-
-def _padded(block: bytes, at: int) -> int:
-    """Return where the next member may begin: zeros may stand between two."""
-    found = _ZEROS.match(block, at)
-    return found.end() if found else at

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from lakehouse.algorithms.packets.capture import Capture, Packet
 from lakehouse.algorithms.packets.headers import LINKS, headers_of
+from lakehouse.algorithms.packets.protocols import ethertype_name, protocol_name
 from lakehouse.ingest.sources.landed_content import ANYWHERE, Landing, blocks
-from lakehouse.ingest.sources.protocols import ethertype_name, protocol_name
 
 # The fields of a record, in order; what is not known is empty.
 PACKET_FIELDS = (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.config.stream import Source
-from lakehouse.ingest.sources import landed_content
+from lakehouse.ingest.sources import compressed, landed_content
 from lakehouse.ingest.sources import lines as cut
 from lakehouse.ingest.sources.heads import without_head
 from lakehouse.ingest.sources.landed_content import blocks
@@ -44,7 +44,8 @@ def test_every_line_that_is_not_blank_comes_with_its_number(
 def test_block_size_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     path = tmp_path / "lines.csv.gz"
     path.write_bytes(gzip.compress(b"head\na\n\nbb\r\nccc"))
-    monkeypatch.setattr(landed_content, "BLOCK_BYTES", block * 8)
+    for module in (landed_content, compressed):
+        monkeypatch.setattr(module, "BLOCK_BYTES", block * 8)
 
     assert read(path, skip_header=True) == [(2, b"a", None), (4, b"bb", None), (5, b"ccc", None)]
 
@@ -88,7 +89,8 @@ def test_a_line_that_is_too_long_is_one_rejected_record_and_the_others_are_read(
     path.write_bytes(gzip.compress(content) if is_zipped else content)
 
     with pytest.MonkeyPatch.context() as small:
-        small.setattr(landed_content, "BLOCK_BYTES", block * 8)
+        for module in (landed_content, compressed):
+            small.setattr(module, "BLOCK_BYTES", block * 8)
         small.setattr(cut, "KEPT_BYTES", 5)
         found = read(path, longest=longest)
 
@@ -118,7 +120,7 @@ def test_what_inflates_a_thousandfold_needs_the_memory_of_some_blocks(tmp_path: 
     (number, record, fault) = found[0]
     assert (len(found), number, record) == (1, 1, b"0" * cut.KEPT_BYTES)
     assert fault is not None and fault.startswith(f"too_long: the line has {300 * 2**20} bytes")
-    assert most < 8 * landed_content.BLOCK_BYTES
+    assert most < 8 * compressed.BLOCK_BYTES
 
 
 def test_a_hundred_thousand_empty_members_and_padding_hold_nothing(tmp_path: Path) -> None:

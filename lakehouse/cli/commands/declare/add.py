@@ -78,7 +78,9 @@ def _proposed(path: Path, name: str, folder: Path, timezone: str) -> Proposal:
 
 def _source_path(path: Path, file: Path, folder: Path) -> str:
     """Return what the source reads, from the configuration's folder where it is below it."""
-    ending = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:])
+    from lakehouse.ingest.sources.compressed import is_compressed
+
+    ending = "".join(file.suffixes[-2:] if is_compressed(file.name) else file.suffixes[-1:])
     whole = (path / f"*{ending}" if path.is_dir() else path).absolute()
     escaped = str(whole) if path.is_dir() else re.sub(r"([*?[])", r"[\1]", str(whole))
     inside = os.path.relpath(escaped, folder.absolute())
