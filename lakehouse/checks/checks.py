@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from lakehouse.checks.file_figures import (
     BROKEN,
+    JUDGED,
     QUARANTINE,
     RAW,
     RAW_CLAIMS,
@@ -288,9 +289,8 @@ def _raw_rows(
 
 def _rule_rows(stream: Stream, raw: Sequence[Row]) -> Iterator[tuple[str, Row]]:
     """Yield what follows of each rule, and how many rows of new batches break it beyond the share that may."""
-    count = sum(row["found"] for row in raw)
-    for rule in stream.share_rules if count else ():
-        number = sum(row.get(BROKEN + rule.name, 0) for row in raw)
+    for rule in stream.share_rules if raw else ():
+        count, number = (sum(row[part + rule.name] for row in raw) for part in (JUDGED, BROKEN))
         allowed = int((1 - rule.mostly) * count + _ROUNDING)
         of = f"{rule.name}, {rule.sentence}: {number} of {count} new rows do not"
         yield rule.on_failure, {"rule": of, "broken": max(number - allowed, 0)}

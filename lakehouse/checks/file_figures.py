@@ -18,19 +18,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.ingest.parser.row_rules import broken
+from lakehouse.config.columns import sql_type
+from lakehouse.ingest.parser.plain_values import arrow_type
+from lakehouse.ingest.parser.row_rules import verdicts
 from lakehouse.storage.tables.table_reads import pieces_of
 
 if TYPE_CHECKING:
     from lakehouse.checks.table_rows import TableRows
-    from lakehouse.config.rules import Rule
     from lakehouse.config.stream import Stream
     from lakehouse.engine import Engine, Item
 
 RAW, QUARANTINE, ROLLUP = "raw", "quarantine", "rollup"
 DISORDERS = ("disordered_values", "disordered_counts", "disordered_times", "not_numbers", "unaligned")
-# Before the name of a rule: how many rows break it.
-BROKEN = "broken_"
+# Before the name of a rule: how many rows it judges, and how many of them break it.
+JUDGED, BROKEN = "judged_", "broken_"
 RAW_CLAIMS = ("without_event_time", "out_of_bounds", "not_numbers", "without_origin")
 _TEXTS = pa.schema({"table": pa.string(), "path": pa.string(), "figures": pa.string()})
 # Rows from the start on that a level keeps, and from that of the finer level.
@@ -92,14 +93,24 @@ class Measuring:
             "not_numbers": _any_of(rows.num_rows, [_is_not_a_number(rows[name]) for name in sorted(doubles)]),
             "without_origin": _any_of(rows.num_rows, origin),
         }
-        # Of a column that came later, the rows before it have no value.
+        ruled = self._ruled_values(rows)
         for rule in self.stream.share_rules:
-            there = rule.column in rows.column_names
-            claims[BROKEN + rule.name] = broken(rows[rule.column], rule) if there else _of_nothing(rows, rule)
+            breaks = verdicts(ruled, rule)
+            claims |= {JUDGED + rule.name: pc.is_valid(breaks), BROKEN + rule.name: breaks}
         return _counted(rows, claims)
 
-    def _ruled(self) -> Iterator[str]:
-        return (rule.column for rule in self.stream.share_rules)
+    def _ruled(self) -> set[str]:
+        return {name for rule in self.stream.share_rules for name in rule.columns}
+
+    def _ruled_values(self, rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+        """Return the columns that rules are about; of one that came later, the rows before it have no value."""
+        columns, count = self.stream.all_columns, rows.num_rows
+        return {
+            name: rows[name]
+            if name in rows.column_names
+            else pa.nulls(count, arrow_type(sql_type(columns[name])))
+            for name in self._ruled()
+        }
 
     def _of_nodes(self, nodes: pa.Table) -> pa.Table:
         """Return nodes with their place, and 1 for each claim about them that does not hold."""
@@ -155,10 +166,6 @@ def _measured(item: Item, measuring: Measuring, columns: Mapping[str, pa.Schema]
     pieces = pieces_of(item["file"], columns[item["table"]])
     text = json.dumps(measuring.of_file(item["table"], pieces))
     yield pa.Table.from_pylist([{"table": item["table"], "path": item["path"], "figures": text}], _TEXTS)
-
-
-def _of_nothing(rows: pa.Table, rule: Rule) -> pa.Array:
-    return pa.repeat(pa.scalar(rule.expect == "column_values_to_not_be_null"), rows.num_rows)
 
 
 def _of_quarantine(rows: pa.Table) -> pa.Table:

@@ -169,17 +169,21 @@ def _levels(stream: Stream) -> Iterator[Problem]:
 def _rules(stream: Stream) -> Iterator[Problem]:
     names = [rule.name for rule in stream.rules]
     for number, rule in enumerate(stream.rules):
-        key, column = f"rules.{number}", stream.all_columns.get(rule.column)
+        key = f"rules.{number}"
         if names.count(rule.name) > 1:
             yield Problem(f"{key}.name", repr(rule.name), "another name for each rule")
-        if column is None:
-            yield Problem(f"{key}.column", repr(rule.column), nearest(rule.column, stream.all_columns))
-        elif rule.expect == "column_values_to_be_between" and not column.is_number:
-            yield Problem(
-                f"{key}.column", f"{rule.column!r} of type {column.type}", "a number, which has bounds"
-            )
-        elif rule.expect == "column_values_to_match_regex" and column.type != "string":
-            yield Problem(f"{key}.column", f"{rule.column!r} of type {column.type}", "a string")
+        keys = rule.expectation.columns
+        # A pair has a key for each column, a list one for all.
+        for place, name in zip(keys * (len(rule.columns) // len(keys)), rule.columns, strict=True):
+            column, wanted = stream.all_columns.get(name), rule.expectation.type
+            if column is None:
+                yield Problem(f"{key}.{place}", repr(name), nearest(name, stream.all_columns))
+            elif wanted not in ("any", column.type) and not (wanted == "number" and column.is_number):
+                yield Problem(f"{key}.{place}", f"{name!r} of type {column.type}", f"a {wanted}")
+        kinds = {name: stream.all_columns[name] for name in rule.columns if name in stream.all_columns}
+        if rule.is_comparison and len({each.is_number or each.type for each in kinds.values()}) > 1:
+            types = ", ".join(f"{name!r} of type {each.type}" for name, each in kinds.items())
+            yield Problem(f"{key}.{keys[0]}", types, "columns that can be compared with each other")
 
 
 def _bounds(stream: Stream) -> Iterator[Problem]:

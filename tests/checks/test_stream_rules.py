@@ -174,7 +174,7 @@ def test_rows_that_break_a_rule_are_those_that_duckdb_finds(
         query = f"SELECT NOT ({holds}) FROM (SELECT v::{kind} AS v, n FROM given) ORDER BY n"
         expected = connection.execute(query).fetchall()
 
-    assert broken(own, Rule(column="v", **rule)).to_pylist() == [row[0] for row in expected]
+    assert broken({"v": own}, Rule(column="v", **rule)).to_pylist() == [row[0] for row in expected]
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,13 @@ def test_rows_that_break_a_rule_are_those_that_duckdb_finds(
         ({"expect": "column_values_to_be_in_set", "column": "temp"}, "value_set"),
         (
             {"expect": "column_values_to_be_betwen", "column": "temp", "min_value": 1},
-            "column_values_to_be_between",
+            "did you mean column_values_to_be_between",
         ),
+        (
+            {"expect": "column_values_to_match_json_schema", "column": "temp"},
+            "one of column_values_to_be_between, ",
+        ),
+        ({"expect": "multicolumn_sum_to_equal", "column_list": ["temp"], "sum_total": 1}, "at least 2 items"),
         ({"expect": "column_values_to_not_be_null", "column": "temp", "min_value": 1}, "has no min_value"),
         (
             {
@@ -203,6 +208,16 @@ def test_rows_that_break_a_rule_are_those_that_duckdb_finds(
 def test_a_rule_that_means_nothing_is_refused(rule: dict[str, Any], expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         Rule.model_validate(rule)
+
+
+def test_columns_of_other_types_are_not_compared(lakehouse_of: Make) -> None:
+    pair = 'expect = "column_pair_values_to_be_equal"\ncolumn_A = "temp"\ncolumn_B = "device"'
+    own = CONFIG.partition("expect =")[0] + pair
+
+    with pytest.raises(
+        ValueError, match=r"rules\.0\.column_A: found 'temp' of type decimal, 'device' of type string"
+    ):
+        lakehouse_of(own)
 
 
 def test_a_rule_about_no_column_of_the_stream_is_a_problem_with_a_suggestion(lakehouse_of: Make) -> None:

@@ -62,7 +62,7 @@ def typed(
         columns[name], is_sure = _value(texts[name], column)
         is_good &= is_sure
     for rule in stream.row_rules:
-        is_good &= ~np.asarray(broken(columns[rule.column], rule))
+        is_good &= ~np.asarray(broken(columns, rule))
     return pa.table(columns), is_good
 
 

@@ -55,11 +55,13 @@ class RowValues:
 
     def _keep_rules(self, values: dict[str, Value]) -> None:
         for rule in self.stream.row_rules:
-            value = values[rule.column]
-            own = pa.array([value], arrow_type(sql_type(self._columns[rule.column])))
+            own = {
+                name: pa.array([values[name]], arrow_type(sql_type(self._columns[name])))
+                for name in rule.columns
+            }
             if broken(own, rule)[0].as_py():
-                found = "missing" if value is None else f"'{str(value)[:100]}'"
-                raise Rejected(f"rule_{rule.name}: {rule.column} is {found}; the rule: {rule.sentence}")
+                found = ", ".join(f"{name} is {_quoted(values[name])}" for name in rule.columns)
+                raise Rejected(f"rule_{rule.name}: {found}; the rule: {rule.sentence}")
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
@@ -114,6 +116,10 @@ def _time_text(texts: Texts, name: str) -> tuple[str | None, str | None]:
     """Return the text of a time in the usual form, and as it stood in the record."""
     text = texts[name]
     return text, texts.get(SPELT + name) or text
+
+
+def _quoted(value: Value) -> str:
+    return "missing" if value is None else f"'{str(value)[:100]}'"
 
 
 def _wrong(reason: str, name: str, text: str, expected: str) -> Rejected:
