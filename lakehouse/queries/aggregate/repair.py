@@ -6,9 +6,11 @@ logged rows. From when each has counted follows from the log, so nothing is comp
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.join_aggregate.contract import Shape
@@ -20,16 +22,14 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used, side_rows
 from lakehouse.queries.aggregate.run import AggregateRun, ticks_of
 from lakehouse.queries.aggregate.value_codes import BucketCodes
-from lakehouse.queries.runtime.logged import Logged, RepairWork
-from lakehouse.queries.runtime.repair import QueryRepair, positions_of
+from lakehouse.queries.runtime.logged import Logged, horizons_of
+from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tasks.bucket import gathered
 from lakehouse.queries.runtime.tasks.by_bucket import run_buckets
 from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:
-    pass
-
-_LOGGED = ("bucket", "side", "row", "horizon_us", "what")
+    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,10 @@ class Repair(QueryRepair[AggregateRun]):
         buckets = self.buckets(logged)
         sides = side_rows(self.source(logged), run.query, run.streams, self.last.buckets)
         raw = [self.taken(side, rows, buckets) for side, rows in enumerate(sides)]
-        log = self.log_rows(_LOGGED, f"what = 'missed' AND batch > {self.after}", buckets)
-        work = RepairWork(BucketRepair(run.query, run.shape, schema_of(run.columns())))
+        kernels = BucketRepairs(run.query, run.shape, schema_of(run.columns()), logged.horizon_us)
         step = f"repair {run.query.name}, repair {number}"
         outputs = [run.parts_output()]
-        found = run_buckets(run.engine, step, [*raw, log], self.last.buckets, work, outputs, run.metric_names)
+        found = run_buckets(run.engine, step, raw, self.last.buckets, kernels, outputs, run.metric_names)
         metrics, ticks = ticks_of(found.metrics)
         last_us = None if self.time_us is None else floor_to(run.query.every_us, self.time_us)
         changed = None if ticks.first_us is None or last_us is None else Changed(ticks.first_us, last_us)
@@ -66,23 +65,34 @@ class Repair(QueryRepair[AggregateRun]):
 
 
 @dataclass(frozen=True)
-class BucketRepair:
-    """Inputs of a task that repairs one bucket. Its metrics count as rows the logged ones that it has seen."""
+class BucketRepairs:
+    """The kernels of a repair's buckets. Their metrics count as rows the logged ones that they have seen.
+
+    ``horizon_us``: the horizon of each batch that logged rows, which is that of all its buckets: the rows that it read
+    and logged are those with a tick before it.
+    """
 
     query: AggregateQuery
     shape: Shape
     schema: pa.Schema
+    horizon_us: Mapping[int, int]
 
-    def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
+    def __call__(self, buckets: Sequence[int]) -> Kernel:
+        """Return the kernel of any bucket."""
+        return self._answer
+
+    def _answer(self, bucket: int, rows: pa.Table) -> pa.Table | None:
         """Return what the bucket's answers lack."""
         rows = rows.filter(pa.array(is_used(rows)))
-        at = positions_of(late, rows)
-        is_logged = at >= 0
-        codes = BucketCodes(self.query)
+        if not rows.num_rows:
+            return None
+        codes, every_us = BucketCodes(self.query), self.query.every_us
         whole = as_rows(rows, self.query, codes)
-        counted_from = whole.enter_us.copy()
-        counted_from[is_logged] = late["horizon_us"].to_numpy()[at[is_logged]]
-        partials = missing(self.shape, whole, counted_from, self.query.every_us)
+        horizon_us = horizons_of(rows["taken"].to_numpy(), self.horizon_us)
+        first = -(-whole.enter_us // every_us) * every_us
+        is_logged = (first < horizon_us) & (first <= whole.leave_us)
+        counted_from = np.where(is_logged, horizon_us, whole.enter_us)
+        partials = missing(self.shape, whole, counted_from, every_us)
         parts = part_rows(self.query, partials, codes)
         seen = metrics_with_ticks({"rows": int(is_logged.sum())}, partials[:0], partials)
-        return gathered([parts, seen], self.schema, key[0].as_py())
+        return gathered([parts, seen], self.schema, bucket)

@@ -29,7 +29,7 @@ from lakehouse.queries.multiway.plain import (
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.rows import keyed, side_columns
 from lakehouse.queries.multiway.run import MultiwayRun
-from lakehouse.queries.runtime.logged import Logged
+from lakehouse.queries.runtime.logged import Logged, horizons_of
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, marked, metrics_of, run_buckets
 from lakehouse.storage.crashpoint import crash_point
@@ -108,12 +108,8 @@ class LateRows:
         horizon_us: Mapping[int, int],
     ) -> Self:
         """Return rows; ``horizon_us``: up to when rows of some batches were late."""
-        last = max(int(each.max(initial=0)) for each in (*taken, np.array([*horizon_us], np.int64)))
-        horizons = np.full(last + 1, np.iinfo(np.int64).min)
-        for batch, time_us in horizon_us.items():
-            horizons[batch] = time_us
         sides = as_joined(query, used, [np.zeros(rows.num_rows, np.bool_) for rows in used])
-        return cls(query, sides, taken, [horizons[each] for each in taken])
+        return cls(query, sides, taken, [horizons_of(each, horizon_us) for each in taken])
 
     def rows(self, side: int) -> Int64s:
         """Return the places of a side's rows that were late."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # So many ranges of time contain those of all logged rows.
 MOST_RANGES = 4096
+_NEVER = np.iinfo(np.int64).min
 _COLUMNS = pa.schema(
     [
         *(("what", pa.string()), ("batch", pa.int64()), ("bucket", pa.int32())),
@@ -136,6 +137,15 @@ def _figures(
             **{"first": [ends[:, 0].tolist(), *others], "last": [ends[:, 1].tolist(), *others]},
         }
         yield pa.table(columns, schema=_FIGURES)
+
+
+def horizons_of(taken: Int64s, horizon_us: Mapping[int, int]) -> Int64s:
+    """Return up to when rows were late for the batch that took each in: before all times where none of its rows was."""
+    known = sorted(horizon_us)
+    batches, horizons = np.array([-1, *known]), np.array([_NEVER, *(horizon_us[each] for each in known)])
+    at = np.searchsorted(batches, taken, "right") - 1
+    found: Int64s = np.where(batches[at] == taken, horizons[at], _NEVER)
+    return found
 
 
 @dataclass(frozen=True)

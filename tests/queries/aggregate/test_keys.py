@@ -18,6 +18,7 @@ from tests.queries.aggregate.test_run import (
     NAMES,
     ROUNDS,
     STREAM,
+    T0,
     TOTALS,
     Row,
     Streams,
@@ -70,6 +71,29 @@ def test_keys_and_groups_of_equal_hash_are_told_apart_by_every_method_and_by_rep
             assert _raised(streams, run.query.name) == {
                 (place, kind, tick) for place, kind, tick in held if (place, kind, tick - 1000) not in held
             }
+
+
+def test_rows_of_files_whose_names_collide_are_not_taken_for_late_ones(
+    session: SparkSession, lakehouse_of: Callable[[str], Settings], tmp_path: Path
+) -> None:
+    """A row is identified in the log by a hash of its file and line; a repair does not look for it by that."""
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "totals.sql").write_text(TOTALS)
+    streams = Streams(
+        session, lakehouse_of('home = "var"\n' + "".join(STREAM.format(name=each) for each in NAMES))
+    )
+    run, (first, second) = streams.run("totals", 2), PAIRS_OF_TEXTS[0]
+    for file, late_ms in ((first, 0), (second, 20_000)):
+        for name in ("heat", "smoke"):
+            rows = [_at(T0 + 30_000 * (file == second) - late_ms + 500 * place) for place in range(60)]
+            streams.land(file, {name: rows})
+        run.drain()
+    assert drain_repairs(run)["found"] > 0
+    assert same(streams.answers("totals"), streams.expected("totals"))
+
+
+def _at(ts: int) -> Row:
+    return {"ts": ts, "received": ts, "place": "hall", "kind": "a", "value": 2.0}
 
 
 def _colliding(row: Row) -> Row:

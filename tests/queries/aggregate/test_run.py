@@ -96,12 +96,14 @@ class Streams:
     settings: Settings
     rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in NAMES})
 
-    def land(self, part: int, rows: dict[str, list[Row]]) -> None:
-        """Write and ingest one part of each stream."""
+    def land(self, part: int | str, rows: dict[str, list[Row]]) -> None:
+        """Write and ingest one part of each stream; a text is the name of its file."""
         for name, some in rows.items():
             folder = Path(self.settings.streams[name].source.path).parent
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{part}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in some))
+            (folder / (part if isinstance(part, str) else f"{part}.ndjson")).write_text(
+                "".join(json.dumps(row) + "\n" for row in some)
+            )
             self.rows[name] += some
             take_in(self.settings, self.spark, name)
 
