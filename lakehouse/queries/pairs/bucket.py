@@ -18,7 +18,7 @@ from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.queries.pairs.held_join import HeldJoin
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import as_batch, in_order, with_equal_keys
+from lakehouse.queries.pairs.rows import PLACE, as_batch, in_order, with_equal_keys
 from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.tasks.bucket import StateBefore, gathered, log_rows, metrics_row, of_kind
 
@@ -73,7 +73,11 @@ class BucketJoin:
     def _log(self, outcome: Outcome, rows: pa.Table, new: pa.Table) -> pa.Table:
         log, refused = outcome.log, rows.take(pa.array(outcome.refused))
         at = np.concatenate([np.searchsorted(new["number"].to_numpy(), log.row), outcome.refused])
-        return log_rows(log, refused, new["row"].take(pa.array(at)), ("horizon_us", "time_us", "edge_us"))
+        logged = rows.take(pa.array(at))
+        found = log_rows(log, refused, logged["row"], ("horizon_us", "time_us", "edge_us"))
+        return pa.table(
+            {**dict(zip(found.column_names, found.columns, strict=True)), **{n: logged[n] for n in PLACE}}
+        )
 
     def _metrics(self, join: QJoin, pairs: int, before: Mapping[str, int], held: int, size: int) -> pa.Table:
         new = {name: count - before[name] for name, count in join.counts.items()}

@@ -25,14 +25,15 @@ def needed_sql(late: str, repaired: str, window_us: int) -> str:
     """
     edge = f"coalesce(edge_us, time_us - {window_us})"
     missed = (
-        f"SELECT left_row, right_row, p.event_us, {edge} - p.{other}_us AS needed_us, l.time_us FROM {repaired} p "
-        f"JOIN {late} l ON l.what = 'missed' AND l.side = {side} AND l.row = p.{own}_row "
+        f"SELECT left_row, right_row, left_us, right_us, p.event_us, {edge} - p.{other}_us AS needed_us, l.time_us "
+        f"FROM {repaired} p JOIN {late} l ON l.what = 'missed' AND l.side = {side} AND l.row = p.{own}_row "
+        f"AND l.event_us = p.{own}_us "
         f"AND p.{other}_us <= l.horizon_us"
         for side, own, other in ((0, "left", "right"), (1, "right", "left"))
     )
     return (
         "SELECT any_value(event_us) AS event_us, arg_max(needed_us, (time_us, needed_us)) AS needed_us "
-        f"FROM ({' UNION ALL '.join(missed)}) GROUP BY left_row, right_row ORDER BY event_us"
+        f"FROM ({' UNION ALL '.join(missed)}) GROUP BY left_row, right_row, left_us, right_us ORDER BY event_us"
     )
 
 

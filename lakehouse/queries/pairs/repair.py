@@ -22,13 +22,14 @@ from lakehouse.queries.pairs.bucket import PAIR, pair_columns
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.needed_slack import COUNTS
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import as_batch, in_order, side_rows, with_equal_keys
+from lakehouse.queries.pairs.rows import PLACE, as_batch, in_order, side_rows, with_equal_keys
 from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.logged import Logged, RepairWork
-from lakehouse.queries.runtime.repair import QueryRepair, positions_of
+from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.queries.runtime.tasks.bucket import filled
 from lakehouse.queries.runtime.tasks.by_bucket import Answered, Output, run_buckets
+from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.crashpoint import crash_point
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
 
 NEEDED, LOOKED_AT = "needed", "looked_at"
-_LOGGED = ("bucket", "side", "row", "event_us", "horizon_us", "time_us", "edge_us", "what")
+_LOGGED = ("bucket", "side", *PLACE, "event_us", "horizon_us", "time_us", "edge_us", "what")
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,9 @@ class BucketRepair:
         """Return the pairs that the bucket's logged rows have missed; the bucket's number is the key of the group."""
         rows = in_order(rows, first=("taken",))
         is_refused = pc.equal(late["what"], "refused")
-        rows = rows.filter(pa.array(positions_of(late.filter(is_refused), rows) < 0))
+        rows = rows.filter(pa.array(_positions_of(late.filter(is_refused), rows) < 0))
         logged = late.filter(pc.invert(is_refused))
-        at = positions_of(logged, rows)
+        at = _positions_of(logged, rows)
         positions = np.flatnonzero(at >= 0)
         logged = logged.take(pa.array(at[positions]))
         numbered = pa.array(np.arange(rows.num_rows))
@@ -154,6 +155,17 @@ class BucketRepair:
         counted = policy.count_missed(rows.side[earlier], rows.event_us[earlier], *known[:, later])
         columns = {name: pa.array(column) for name, column in zip(COUNTS, counted.T, strict=True)}
         return self._of_kind(NEEDED, {**columns, "bucket": pa.repeat(bucket, len(counted))}, len(counted))
+
+
+def _positions_of(known: pa.Table, rows: pa.Table) -> Int64s:
+    """Return for each row where it is in ``known``, by its place in the sources; -1 if it is not there.
+
+    If it is there several times, the first is found.
+    """
+    there, wanted = key_codes([each.select(["side", *PLACE]) for each in (known, rows)])
+    first = np.full(max(there.code.max(initial=-1), wanted.code.max(initial=-1)) + 1, -1)
+    first[there.code[::-1]] = np.arange(len(there.code))[::-1]
+    return first[wanted.code]
 
 
 def _edges(logged: pa.Table, window_us: int) -> Int64s:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition
     from lakehouse.algorithms.late_join.contract import Float64s, Int64s, Pairs
 
-ORDER = ("batch", "source_file", "source_line", "source_item")
+# What tells rows of a side apart.
+PLACE = ("source_file", "source_line", "source_item")
+ORDER = ("batch", *PLACE)
 
 
 def side_rows(

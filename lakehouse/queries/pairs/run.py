@@ -12,7 +12,7 @@ from lakehouse.engine.parts import sink_of
 from lakehouse.queries.pairs.bucket import PAIR, BucketJoin, Newest
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import side_rows
+from lakehouse.queries.pairs.rows import PLACE, side_rows
 from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, last_repair
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
@@ -28,7 +28,10 @@ from lakehouse.storage.tables.table_log import bounds
 PAIR_COLUMNS = ("event_us", "left_us", "right_us", "left_row", "right_row", "wait_us")
 LOG_COLUMNS = {
     "what": "part",
-    **{name: name for name in ("bucket", "side", "row", "event_us", "horizon_us", "time_us", "edge_us")},
+    **{
+        name: name
+        for name in ("bucket", "side", "row", *PLACE, "event_us", "horizon_us", "time_us", "edge_us")
+    },
 }
 METRIC_NAMES = (
     *("rows", "pairs", "missed", "refused", "unusable", "late_after_silence", "held", "most_held", "bytes"),
@@ -99,7 +102,8 @@ class PairsRun(QueryRun[PairsQuery]):
         metrics = "".join(f", f_{name} bigint" for name in METRIC_NAMES)
         names = "event_us", "left_us", "right_us", "wait_us", "horizon_us", "time_us", "edge_us"
         times = ", ".join(f"{name} bigint" for name in names)
-        rows = "left_row bigint, right_row bigint, row bigint, side int"
+        place = "source_file string, source_line bigint, source_item int"
+        rows = f"left_row bigint, right_row bigint, row bigint, {place}, side int"
         return f"kind string, bucket int, part string, content binary, leave_us bigint, {rows}, {times}{metrics}{shown}"
 
     def pair_columns(self) -> dict[str, str]:

@@ -28,7 +28,12 @@ SCHEMA = pa.schema(
     {
         **{"kind": pa.string(), "bucket": pa.int32(), "part": pa.string(), "content": pa.binary()},
         **{"leave_us": pa.int64(), "left_row": pa.int64(), "right_row": pa.int64(), "row": pa.int64()},
-        "side": pa.int32(),
+        **{
+            "source_file": pa.string(),
+            "source_line": pa.int64(),
+            "source_item": pa.int32(),
+            "side": pa.int32(),
+        },
         **{
             f"{name}_us": pa.int64() for name in ("event", "left", "right", "wait", "horizon", "time", "edge")
         },

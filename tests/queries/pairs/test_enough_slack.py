@@ -40,7 +40,7 @@ def told(batch: Batch, slack_us: int) -> int | None:
     """Return the slack that is enough, as a join with another slack tells it by its log and repaired pairs."""
     found, missed, periods = joined(batch, slack_us)
     log = found.log
-    names = ("row", "side", "horizon_us", "time_us", "edge_us")
+    names = ("row", "side", "event_us", "horizon_us", "time_us", "edge_us")
     late = pa.table({"what": ["missed"] * len(log), **{name: getattr(log, name) for name in names}})
     rows = {"left_row": missed.left, "right_row": missed.right, "event_us": missed.event_us}
     times = {"left_us": batch.event_us[missed.left], "right_us": batch.event_us[missed.right]}

@@ -1,4 +1,4 @@
-"""Keys of pairs are compared by value: those of equal hash, which anybody can make, do not join."""
+"""Keys of pairs, and rows in their log, are compared by value: those of equal hash, which anybody can make, differ."""
 
 from __future__ import annotations
 
@@ -93,12 +93,16 @@ def case(session: SparkSession, lakehouse_of: Callable[[str], Settings], tmp_pat
 
 def _land(case: Case, session: SparkSession, part: int) -> None:
     for name in "rs":
-        folder = Path(case.settings.streams[name].source.path).parent
-        folder.mkdir(parents=True, exist_ok=True)
         rows = [] if (name, part) == ("s", 2) else _rows(part if name == "r" or part else -1)
-        (folder / f"{part}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        case.rows[name] += rows
-        take_in(case.settings, session, name)
+        _write(case, session, name, f"{part}.ndjson", rows)
+
+
+def _write(case: Case, session: SparkSession, name: str, file: str, rows: list[dict[str, Any]]) -> None:
+    folder = Path(case.settings.streams[name].source.path).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    case.rows[name] += rows
+    take_in(case.settings, session, name)
 
 
 @pytest.mark.parametrize(("query", "keys"), [("texts", ("id",)), ("numbers", ("n", "m"))])
@@ -115,6 +119,31 @@ def test_keys_of_equal_hash_do_not_join_online_or_by_repair(
     repaired = drain_repairs(run)["found"]
     assert online > 0 and repaired > 0
     assert sorted(table_rows(case.settings.layout.pairs(query), "id", "other")) == case.expected(*keys)
+
+
+def test_rows_of_files_whose_names_collide_are_not_taken_for_logged_ones(
+    case: Case, session: SparkSession
+) -> None:
+    run = PairsRun(
+        engine_of(session),
+        case.settings.layout,
+        case.settings.of_kind(PairsQuery)["texts"],
+        case.settings.streams,
+        Wanted(2),
+    )
+    for file, ts, ahead in (
+        (PAIRS_OF_TEXTS[0][0], 1000, 0),
+        ("ahead", 60_000, 0),
+        (PAIRS_OF_TEXTS[0][1], 1500, 90_000),
+    ):
+        for name in "rs" if file != PAIRS_OF_TEXTS[0][1] else "r":
+            # A row of r comes after its partners.
+            own = ts if name == "r" else ts - 1000
+            rows = [{**row, "ts": row["ts"] + own, "received": row["ts"] + own + ahead} for row in _rows(0)]
+            _write(case, session, name, file, rows)
+        run.drain()
+    assert drain_repairs(run)["found"] > 0
+    assert sorted(table_rows(case.settings.layout.pairs("texts"), "id", "other")) == case.expected("id")
 
 
 def test_rows_of_equal_id_outlive_a_change_of_scale_if_they_differ() -> None:
