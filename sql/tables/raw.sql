@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     source_file STRING COMMENT 'the file it came in, by its name below the landing folder, or kafka:<topic>/<partition>',
     source_line BIGINT COMMENT 'the line in that file, from 1, or the offset',
     source_item INT COMMENT 'its place in the exploded list of that line, 0 where a line is one row',
-    record_hash BINARY COMMENT 'MD5 of the record, for streams that identify a record by its bytes; null elsewhere',
+    record_hash BINARY COMMENT '128 bits of BLAKE2b of the record, for streams that identify a record by its bytes; null elsewhere',
     batch BIGINT COMMENT 'the ingest batch that accepted it'
 ) USING DELTA
 COMMENT 'accepted rows'

@@ -10,11 +10,11 @@ depend on what came before, on the clock or on how files were cut into batches.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -261,7 +261,9 @@ class Parser:
         records = pc.if_else(pa.array(is_wanted), records, pa.scalar(None, records.type))
         if self.stream.source.kind == "mqtt":
             records = _contents_of(records)
-        digests = [None if record is None else hashlib.md5(record) for record in records.to_pylist()]
+        digests = [
+            None if record is None else blake2b(record, digest_size=16) for record in records.to_pylist()
+        ]
         if not has_items and offsets is None:
             whole = pa.array([each and each.digest() for each in digests], pa.binary())
             return whole.take(pa.array(places, mask=is_bad))

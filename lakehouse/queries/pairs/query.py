@@ -96,7 +96,7 @@ class PairsQuery(Query):
         whole = (
             f"{streams} WITHIN {format_duration(self.window_us)} KEYS [{keys}] BY VALUE"
             f" NUMBERS [{numbers}] ON {self.condition} OUTPUTS [{outputs}] PERIOD {format_duration(self.period_us)} "
-            f"EVERY {format_duration(self.step_us)} CLOCK [{limits}] LOG BY PLACE"
+            f"EVERY {format_duration(self.step_us)} CLOCK [{limits}]"
         )
         return whole.replace("\n", "\\n")
 

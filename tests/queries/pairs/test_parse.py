@@ -513,7 +513,6 @@ def test_the_definition_that_homes_have_stored_stays_as_it_is() -> None:
         " NUMBERS [temp | temp]"
         " ON Equality(where=(Comparison(left=0, operator='<', right=0, plus=-0.5, scale=None),))"
         " OUTPUTS [device = 0.device, sent = 0.event_us, answer = 1.temp] PERIOD 1m EVERY 500ms CLOCK [10m, 1h, 1h]"
-        " LOG BY PLACE"
     )
 
 
