@@ -49,14 +49,14 @@ def explain(
     settings = globals_of(context).settings()
     state = _state(settings, query)
     text = text_of(state.query.kind)
-    if html is not None and not hasattr(text, "charts_of"):
+    if html is not None and text.charts is None:
         texts = [text_of(kind.name) for kind in kinds()]
-        shown = " and ".join(one.TITLE for one in texts if hasattr(one, "charts_of"))
-        raise WrongUsage(f"--html shows {shown}; expected none for {text.TITLE}")
+        shown = " and ".join(one.title for one in texts if one.charts)
+        raise WrongUsage(f"--html shows {shown}; expected none for {text.title}")
     declared = Declared(settings.streams, settings.sites, settings.queries.published)
     facts = explain_state(state, declared)
-    if html is not None:
-        page = whole_page(facts, text, text.charts_of(facts, state, declared))
+    if html is not None and text.charts is not None:
+        page = whole_page(facts, text, text.charts(facts, state, declared))
         html.write_text(page, encoding="utf-8")
         facts["html"] = str(html)
     if as_json:

@@ -81,19 +81,17 @@ def _forget(settings: Settings, query: str, yes: bool, as_json: bool) -> int | N
 
 
 def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
-    from lakehouse.cli.output import print_table
-    from lakehouse.cli.pages.explain_text import OPERATORS, operator_rows
+    from lakehouse.cli.pages.explain_text import OPERATOR, Table, print_tables
 
-    rows = [row for facts in queries for row in operator_rows(facts)]
-    if rows:
-        of_selections = all(facts["kind"] == "selection" for facts in queries if facts.get("operators"))
-        title = "operators of selections" if of_selections else "operators"
-        print_table(OPERATORS, rows, title=f"{title}, in the order that the next batch begins with")
+    rows = [{**row, "query": facts["query"]} for facts in queries for row in facts.get("operators", ())]
+    of_selections = all(facts["kind"] == "selection" for facts in queries if facts.get("operators"))
+    title = f"operators{' of selections' * of_selections}, in the order that the next batch begins with"
+    print_tables({"rows": rows}, [Table(title, "rows", {"query": "query", **OPERATOR})])
 
 
 def _print(listing: Mapping[str, Any], settings: Settings) -> None:
-    from lakehouse.cli.output import print_line, print_table
-    from lakehouse.cli.pages.explain_text import stopped_in_words
+    from lakehouse.cli.output import print_line
+    from lakehouse.cli.pages.explain_text import Table, print_tables, stopped_in_words
     from lakehouse.cli.queries import text_of
     from lakehouse.queries.kind import kinds
 
@@ -102,13 +100,12 @@ def _print(listing: Mapping[str, Any], settings: Settings) -> None:
     is_mixed = len({facts["kind"] for facts in listing["queries"]}) > 1
     for kind in kinds():
         own = [facts for facts in listing["queries"] if facts["kind"] == kind.name]
-        if own:
-            text = text_of(kind.name)
-            print_table(
-                text.HEADERS, [text.cells(facts) for facts in own], title=text.TITLE if is_mixed else ""
-            )
+        if not own:
+            continue
+        text = text_of(kind.name)
+        print_tables({"own": own}, [Table(text.title if is_mixed else "", "own", text.columns)])
         for facts in own:
-            if facts.get("next_tick") and (waiting := text.waiting_in_words(facts)):
+            if text.waiting and (waiting := text.waiting(facts)):
                 print_line(f"{facts['query']}: the next tick is {waiting}")
     _print_operators(listing["queries"])
     for facts in listing["queries"]:

@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakehouse.cli.pages.chart_page import chart, chart_page
-from lakehouse.cli.pages.explain_text import ExplainText, plan_in_words
+from lakehouse.cli.pages.explain_text import KindText, plan_in_words
 
 Facts = Mapping[str, Any]
 POINTS = 480
 
 
-def whole_page(facts: Facts, text: ExplainText, charts: Sequence[Facts]) -> str:
+def whole_page(facts: Facts, text: KindText, charts: Sequence[Facts]) -> str:
     """Return a page of what is known, the plan and its charts; before the first batch of the plan alone."""
-    known = (
-        [facts["description"], *text.found_in_words(facts)] if facts["batches"] else ["nothing taken in yet"]
-    )
+    known = [facts["description"], *text.found(facts)] if facts["batches"] else ["nothing taken in yet"]
     plan = "\n".join(f"{name + ':':<9} {sentence}" for name, sentence in plan_in_words(facts, text))
     return chart_page(f"query {facts['query']}", known, charts if facts["batches"] else (), plan)
 

@@ -7,54 +7,90 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.output import cell, print_line, print_table, time_text
 from lakehouse.cli.pages.figures import ended_at, length, share
 from lakehouse.cli.pages.status_page import age
 from lakehouse.config.durations import format_duration
 
-OPERATORS = (
-    *("query", "operator", "written", "now", "S", "us/row", "(1-S)n /s", "priority /s", "slice"),
-    "most waited",
-)
-_OPERATOR = (*OPERATORS[1:], "rows in", "rows out")
-SCAN = (
-    *("ended", "rows", "selected", "order", "rows/s", "tau", "replans", "tasks", "together"),
-    *("misses", "mean delay", "longest", "queue bytes", "stream time"),
-)
+if TYPE_CHECKING:
+    from lakehouse.queries.runtime.state import Declared
+
 Facts = Mapping[str, Any]
-HELD = ("open", "held", "state bytes", "newest", "last batch")
+# A column's values: a field of the row, or a function of the row.
+Value = str | Callable[[Facts], Any]
+# Values by the headers of their columns.
+Columns = Mapping[str, Value]
+
+
+def of(field: str, text: Callable[[Any], Any]) -> Callable[[Facts], Any]:
+    """Return the function of a row that is the text of one of its fields."""
+    return lambda row: text(row[field])
+
+
+def cells(columns: Columns, row: Facts) -> tuple[Any, ...]:
+    """Return a row's values in the columns."""
+    return tuple(row[value] if isinstance(value, str) else value(row) for value in columns.values())
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table under its title; one without rows is not printed."""
+    """A table of an explanation: its title, its rows as a field of the facts or a function, and its columns."""
 
     title: str
-    headers: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    rows: Value
+    columns: Columns
 
 
-class ExplainText(Protocol):
-    """Text of an explained query by its kind's module of ``lakehouse/cli/queries``."""
-
-    HEADING: str
-
-    def plan_in_words(self, facts: Facts) -> Iterator[tuple[str, str]]:
-        """Yield how its rows are found and what is shown, each part under its name."""
-
-    def found_in_words(self, facts: Facts) -> Iterator[str]:
-        """Yield what it found, to stand under ``HEADING``."""
-
-    def tables(self, facts: Facts) -> Iterator[Table]:
-        """Yield the tables that stand before these sentences."""
-
-    def last_tables(self, facts: Facts) -> Iterator[Table]:
-        """Yield those that stand behind them."""
+def no_sentences(facts: Facts) -> Iterator[str]:
+    """Yield nothing, where all that a query found is in its tables."""
+    return iter(())
 
 
-def print_explained(facts: Facts, text: ExplainText) -> None:
+@dataclass(frozen=True)
+class KindText:
+    """Text of one kind of query: its list, the sentences of its plan and results, and its tables.
+
+    ``found``: sentences under ``heading``, between ``tables`` and ``last_tables``. ``charts``: those of its page, from
+    facts, state and what is declared. ``waiting``: the next tick that raised alarms wait for.
+    """
+
+    title: str
+    columns: Columns
+    plan: Callable[[Facts], Iterator[tuple[str, str]]]
+    tables: Sequence[Table]
+    last_tables: Sequence[Table] = ()
+    heading: str = ""
+    found: Callable[[Facts], Iterator[str]] = no_sentences
+    charts: Callable[[Facts, Any, Declared], Sequence[Facts]] | None = None
+    waiting: Callable[[Facts], str | None] | None = None
+
+
+def _ago(row: Facts) -> str:
+    since = row["last_batch_age_s"]
+    return "-" if since is None else f"{age(since)} ago"
+
+
+TIME: Columns = {"stream time": of("time_us", time_text)}
+LAST_BATCH: Columns = {"newest": of("newest_us", time_text), "last batch": _ago}
+HELD: Columns = {"open": "open", "held": "held", "state bytes": "state_bytes", **LAST_BATCH}
+SCAN: Columns = {
+    "ended": ended_at,
+    "rows": "rows",
+    "selected": "selected",
+    "order": of("order", lambda order: " ".join(map(str, order))),
+    "rows/s": of("arrived_per_s", round),
+    "tau": of("tau_us", format_duration),
+    **{"replans": "changes", "tasks": "tasks", "together": "together", "misses": "misses"},
+    "mean delay": of("delay_us", length),
+    "longest": of("worst_delay_us", length),
+    "queue bytes": "queue_bytes",
+    **TIME,
+}
+
+
+def print_explained(facts: Facts, text: KindText) -> None:
     """Print what is known of a query; before its first batch that is its plan."""
     description = f": {facts['description']}" if facts["description"] else ""
     print_line(f"{facts['query']}{description}\nstate: {_state_in_full(facts)}")
@@ -65,25 +101,26 @@ def print_explained(facts: Facts, text: ExplainText) -> None:
     if not facts["batches"]:
         return
     _print_scans(facts)
-    _print_tables(text.tables(facts))
-    sentences = list(text.found_in_words(facts))
+    print_tables(facts, text.tables)
+    sentences = list(text.found(facts))
     if sentences:
-        print_line("\n".join(["", text.HEADING, *sentences]))
-    _print_tables(text.last_tables(facts))
+        print_line("\n".join(["", text.heading, *sentences]))
+    print_tables(facts, text.last_tables)
 
 
-def plan_in_words(facts: Facts, text: ExplainText) -> Iterator[tuple[str, str]]:
+def plan_in_words(facts: Facts, text: KindText) -> Iterator[tuple[str, str]]:
     """Yield what the query does, each part under its name, and why its conditions stand as they do."""
     yield "streams" if len(facts["streams"]) > 1 else "stream", facts["from_clause"]
     yield from _where_in_words(facts["plan"])
-    yield from text.plan_in_words(facts)
+    yield from text.plan(facts)
     yield from _order_in_words(facts)
 
 
-def _print_tables(tables: Iterable[Table]) -> None:
+def print_tables(facts: Facts, tables: Iterable[Table]) -> None:
+    """Print tables, without those that have no rows."""
     for table in tables:
-        if table.rows:
-            print_table(table.headers, table.rows, title=table.title)
+        if rows := list(cells({"": table.rows}, facts)[0]):
+            print_table(list(table.columns), [cells(table.columns, row) for row in rows], title=table.title)
 
 
 def outputs_in_words(facts: Facts) -> str:
@@ -102,46 +139,24 @@ def to_repair_in_words(waiting: Facts) -> str:
     return f"to repair: {waiting['rows']:,} logged rows of {taken}, {times}{begun}"
 
 
-def repairs_table(facts: Facts, results: str, until: str = "stream time") -> Table:
-    """Return the last repairs; ``results`` and ``until`` are the headers of what they found and up to when."""
-    headers = ("repair", "ended", "through batch", "rows looked at", results, "beyond raw", until)
-    return Table("last repairs", headers, [_repair(row) for row in facts["last_repairs"]])
-
-
-def _repair(row: Facts) -> tuple[Any, ...]:
-    counts = (row["through"], row["looked_at"], row["found"], row["gone"])
-    return (row["repair"], ended_at(row), *counts, time_text(row["time_us"]))
-
-
-def operator_rows(facts: Facts) -> list[tuple[Any, ...]]:
-    """Return the rows of ``OPERATORS`` of one query; none where it has no such conditions."""
-    return [(facts["query"], *_operator(row)) for row in facts.get("operators", ())]
+def repairs_table(found: str, until: str = "stream time") -> Table:
+    """Return the last repairs; ``found`` and ``until`` are the headers of what they found and up to when."""
+    columns: Columns = {
+        **{"repair": "repair", "ended": ended_at, "through batch": "through", "rows looked at": "looked_at"},
+        **{found: "found", "beyond raw": "gone", until: of("time_us", time_text)},
+    }
+    return Table("last repairs", "last_repairs", columns)
 
 
 def _print_scans(facts: Facts) -> None:
     """Print the operators of a query in their current order, and the last scans of its sides, as far as it has such."""
-    if "operators" not in facts:
-        return
-    operators = [(*_operator(row), row["taken"], row["passed"]) for row in facts["operators"]]
-    print_table(_OPERATOR, operators, title="operators, in the order that the next batch begins with")
-    scans = [
-        (batch["batch"], side["side"], *scan_cells(side))
-        for batch in facts.get("last_scans", ())
-        for side in batch["sides"]
+    sides = [
+        {**side, "batch": batch["batch"]} for batch in facts.get("last_scans", ()) for side in batch["sides"]
     ]
-    if scans:
-        print_table(("batch", "side", *SCAN), scans, title="last scans")
-
-
-def scan_cells(row: Facts) -> tuple[Any, ...]:
-    """Return the columns ``SCAN`` of one batch, or of one side in it."""
-    order = " ".join(map(str, row["order"]))
-    delays = (length(row["delay_us"]), length(row["worst_delay_us"]))
-    return (
-        *(ended_at(row), row["rows"], row["selected"], order, round(row["arrived_per_s"])),
-        *(format_duration(row["tau_us"]), row["changes"], row["tasks"], row["together"], row["misses"]),
-        *(*delays, row["queue_bytes"], time_text(row["time_us"])),
-    )
+    title = "operators, in the order that the next batch begins with"
+    operators = Table(title, of("operators", list), {**OPERATOR, "rows in": "taken", "rows out": "passed"})
+    scans = Table("last scans", lambda _: sides, {"batch": "batch", "side": "side", **SCAN})
+    print_tables(facts, (operators, scans) if "operators" in facts else ())
 
 
 def _conditions_in_words(conditions: list[Facts]) -> Iterator[str]:
@@ -167,17 +182,19 @@ def _order_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "order", sentence
 
 
-def _operator(row: Facts) -> tuple[Any, ...]:
-    side = f"{row['side']}: " if row.get("side") else ""
-    return (
-        *(side + row["operator"], row["written"], row["now"], _or_none(share, row["selectivity"])),
-        *(_or_none("{:.3g}".format, row["us_a_row"]), _or_none(round, row["filtered_per_s"])),
-        *(_or_none(round, row["priority"]), _or_none(length, row["slice_us"]), row["waited"]),
-    )
+def _known(field: str, text_of: Callable[[Any], Any]) -> Callable[[Facts], Any]:
+    return of(field, lambda value: None if value is None else text_of(value))
 
 
-def _or_none(text_of: Callable[[Any], Any], value: float | None) -> Any:
-    return None if value is None else text_of(value)
+OPERATOR: Columns = {
+    "operator": lambda row: f"{row['side']}: {row['operator']}" if row.get("side") else row["operator"],
+    **{"written": "written", "now": "now", "S": _known("selectivity", share)},
+    "us/row": _known("us_a_row", "{:.3g}".format),
+    "(1-S)n /s": _known("filtered_per_s", round),
+    "priority /s": _known("priority", round),
+    "slice": _known("slice_us", length),
+    "most waited": "waited",
+}
 
 
 def state_in_words(facts: Facts) -> str:
@@ -213,10 +230,3 @@ def _state_in_full(facts: Facts) -> str:
         "" if since is None else f"; last batch {age(since)} ago, stream time {time_text(facts['newest_us'])}"
     )
     return f"{state}{behind}{ended}"
-
-
-def held_cells(facts: Facts) -> tuple[Any, ...]:
-    """Return the columns ``HELD`` of a query."""
-    since = facts["last_batch_age_s"]
-    ended = "-" if since is None else f"{age(since)} ago"
-    return (facts["open"], facts["held"], facts["state_bytes"], time_text(facts["newest_us"]), ended)

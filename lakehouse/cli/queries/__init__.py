@@ -1,15 +1,15 @@
-"""Text of registered queries for ``tidemark queries`` and ``tidemark explain``: one module for each kind, by its name.
-
-A module has ``TITLE``, ``HEADERS`` and ``cells`` of the list; ``plan_in_words``, ``tables``, ``HEADING``,
-``found_in_words`` and ``last_tables`` of the explanation; ``charts_of`` if the explanation can be a page with charts.
-"""
+"""Text of registered queries for ``tidemark queries`` and ``tidemark explain``: ``TEXT`` in a module for each kind."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakehouse.cli.pages.explain_text import KindText
 
 
-def text_of(kind: str) -> ModuleType:
+def text_of(kind: str) -> KindText:
     """Return the text of a kind of query, which is loaded on first use."""
-    return import_module(f"{__name__}.{kind}")
+    text: KindText = import_module(f"{__name__}.{kind}").TEXT
+    return text

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from lakehouse.cli.output import time_text
 from lakehouse.cli.pages.chart_page import chart
 from lakehouse.cli.pages.explain_page import POINTS, batch_charts
 from lakehouse.cli.pages.explain_text import (
     HELD,
+    TIME,
+    Columns,
+    Facts,
+    KindText,
     Table,
-    held_cells,
+    of,
     repairs_table,
     state_in_words,
     to_repair_in_words,
@@ -25,26 +29,8 @@ from lakehouse.queries.runtime.state import Declared
 if TYPE_CHECKING:
     from lakehouse.serving.ask.answer_series import AnswerSeries
 
-Facts = Mapping[str, Any]
-TITLE = "join-aggregates"
-HEADERS = (
-    *("query", "state", "streams", "condition", "groups", "every", "method", "batches", "rows", "answered"),
-    *("revised", "repaired", "alarms", *HELD),
-)
-HEADING = "answers"
 
-
-def cells(facts: Facts) -> tuple[Any, ...]:
-    """Return the columns ``HEADERS`` of a query."""
-    return (
-        *(facts["query"], state_in_words(facts), facts["from_clause"], facts["condition"], facts["groups"]),
-        *(format_duration(facts["every_us"]), facts["method"], facts["batches"], facts["rows"]),
-        *(facts["answered"], facts["revised"], facts["repaired"], facts["alarms"], *held_cells(facts)),
-    )
-
-
-def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield what rows join, what is shown, and how it runs, each part under its name."""
+def _plan(facts: Facts) -> Iterator[tuple[str, str]]:
     plan = facts["plan"]
     yield "joins", f"rows that are in their windows at once and {facts['condition']}"
     yield "groups", plan["groups"]
@@ -90,61 +76,13 @@ def waiting_in_words(facts: Facts) -> str | None:
     return next_tick_in_words(facts) if facts["alarms"] and facts["next_tick"] else None
 
 
-def tables(facts: Facts) -> Iterator[Table]:
-    """Yield what its buckets hold, and its last batches."""
-    yield Table("buckets, as the last batch left them", _BUCKET, list(map(_bucket, facts["buckets"])))
-    yield Table("last batches", _BATCH, list(map(_batch, facts["last_batches"])))
-
-
-def last_tables(facts: Facts) -> Iterator[Table]:
-    """Yield its alarms and its last repairs."""
-    yield Table("alarms raised now", _RAISED, list(map(_raised, facts["raised"])))
-    yield Table("alarms that ended last", _ENDED, list(map(_ended, facts["ended"])))
-    yield repairs_table(facts, "answers changed", "ticks up to")
-
-
-_COUNTED = ("rows", "late", "logged", "refused", "unusable")
-_BUCKET = ("bucket", "rows held", "bytes", *_COUNTED)
-_BATCH = ("batch", "ended", "answered", "revised", *_COUNTED, "rows held", "bytes", "ticks up to")
-
-
-def _counts(row: Facts) -> list[Any]:
-    return [row[name] for name in ("rows", "late", "missed", "refused", "unusable")]
-
-
-def _bucket(row: Facts) -> tuple[Any, ...]:
-    return (row["bucket"], row["held"], row["bytes"], *_counts(row))
-
-
-def _batch(row: Facts) -> tuple[Any, ...]:
-    held = (row["held"], row["bytes"], time_text(row["time_us"]))
-    return (row["batch"], ended_at(row), row["answered"], row["revised"], *_counts(row), *held)
-
-
-_RAISED = ("group", "since", "changes", "alarm")
-_ENDED = ("group", "since", "until", "for", "state", "changes", "final", "alarm", "merged into")
-
-
-def _raised(row: Facts) -> tuple[Any, ...]:
-    return (_group(row), time_text(row["raised_us"]), row["changes"], row["alarm"])
-
-
-def _ended(row: Facts) -> tuple[Any, ...]:
-    lasted = None if row["cleared_us"] is None else length(row["cleared_us"] - row["raised_us"])
-    times = (time_text(row["raised_us"]), time_text(row["cleared_us"]), lasted)
-    return (_group(row), *times, row["state"], row["changes"], row["final"], row["alarm"], row["merged_into"])
-
-
 def _group(row: Facts) -> str:
     return (
         named({name: None if value is None else str(value) for name, value in row["group"].items()}) or "all"
     )
 
 
-def charts_of(
-    facts: Mapping[str, Any], state: AggregateState, declared: Declared
-) -> Sequence[Mapping[str, Any]]:
-    """Return the charts of its page."""
+def _charts(facts: Facts, state: AggregateState, declared: Declared) -> Sequence[Facts]:
     # The list of queries does without DuckDB.
     from lakehouse.queries.aggregate.live_answers import over_time
     from lakehouse.queries.aggregate.publish import snapshot_of
@@ -158,10 +96,55 @@ def charts_of(
     )
 
 
-def _output(several: Sequence[AnswerSeries], groups: int) -> Mapping[str, Any]:
+def _output(several: Sequence[AnswerSeries], groups: int) -> Facts:
     """Return the chart of one output, a line for each of some of the groups; ``groups``: how many there are."""
     some = (
         f", the {len(several)} of {groups:,} groups with the greatest values" if groups > len(several) else ""
     )
     heading = f"{several[0].question.output} over event time{some}"
     return chart("series", heading=heading, **picture_of_answers(several).facts)
+
+
+def _lasted(row: Facts) -> str | None:
+    return None if row["cleared_us"] is None else length(row["cleared_us"] - row["raised_us"])
+
+
+_COUNTED: Columns = {
+    **{"rows": "rows", "late": "late", "logged": "missed", "refused": "refused", "unusable": "unusable"}
+}
+_HELD: Columns = {"rows held": "held", "bytes": "bytes"}
+_BATCH: Columns = {
+    **{"batch": "batch", "ended": ended_at, "answered": "answered", "revised": "revised"},
+    **{**_COUNTED, **_HELD, "ticks up to": TIME["stream time"]},
+}
+_RAISED: Columns = {
+    **{"group": _group, "since": of("raised_us", time_text), "changes": "changes", "alarm": "alarm"},
+}
+_ENDED: Columns = {
+    **{"group": _group, "since": of("raised_us", time_text), "until": of("cleared_us", time_text)},
+    **{"for": _lasted, "state": "state", "changes": "changes", "final": "final", "alarm": "alarm"},
+    "merged into": "merged_into",
+}
+TEXT = KindText(
+    title="join-aggregates",
+    columns={
+        **{"query": "query", "state": state_in_words, "streams": "from_clause", "condition": "condition"},
+        **{"groups": "groups", "every": of("every_us", format_duration), "method": "method"},
+        **{"batches": "batches", "rows": "rows", "answered": "answered", "revised": "revised"},
+        **{"repaired": "repaired", "alarms": "alarms", **HELD},
+    },
+    plan=_plan,
+    heading="answers",
+    found=found_in_words,
+    tables=(
+        Table("buckets, as the last batch left them", "buckets", {"bucket": "bucket", **_HELD, **_COUNTED}),
+        Table("last batches", "last_batches", _BATCH),
+    ),
+    last_tables=(
+        Table("alarms raised now", "raised", _RAISED),
+        Table("alarms that ended last", "ended", _ENDED),
+        repairs_table("answers changed", "ticks up to"),
+    ),
+    charts=_charts,
+    waiting=waiting_in_words,
+)

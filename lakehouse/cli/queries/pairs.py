@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lakehouse.cli.output import time_text
@@ -10,8 +10,12 @@ from lakehouse.cli.pages.chart_page import chart
 from lakehouse.cli.pages.explain_page import POINTS, batch_charts
 from lakehouse.cli.pages.explain_text import (
     HELD,
+    TIME,
+    Columns,
+    Facts,
+    KindText,
     Table,
-    held_cells,
+    of,
     outputs_in_words,
     repairs_table,
     state_in_words,
@@ -22,29 +26,11 @@ from lakehouse.config.durations import format_duration
 from lakehouse.queries.pairs.state import PairsState, batches
 from lakehouse.queries.runtime.state import Declared
 
-Facts = Mapping[str, Any]
-TITLE = "joins of pairs"
-HEADERS = (
-    *("query", "state", "streams", "window", "condition", "recall", "batches", "rows", "online", "repaired"),
-    *HELD,
-)
-HEADING = "completeness"
 # Of a period that is scored; a stretch without such a one has none of these.
 _SCORED = ("recall", "pairs", "online", "open")
 
 
-def cells(facts: Facts) -> tuple[Any, ...]:
-    """Return the columns ``HEADERS`` of a query."""
-    asked = f"{facts['recall']:g} over {format_duration(facts['period_us'])}"
-    return (
-        *(facts["query"], state_in_words(facts), facts["from_clause"], format_duration(facts["window_us"])),
-        *(facts["condition"], asked, facts["batches"], facts["rows"]),
-        *(facts["pairs_online"], facts["pairs_repaired"], *held_cells(facts)),
-    )
-
-
-def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield what rows join, what is shown, and how it runs, each part under its name."""
+def _plan(facts: Facts) -> Iterator[tuple[str, str]]:
     plan = facts["plan"]
     yield "joins", f"event times at most {format_duration(facts['window_us'])} apart and {facts['condition']}"
     yield "shows", outputs_in_words(facts)
@@ -110,45 +96,6 @@ def _spare_in_words(facts: Facts) -> str:
     return f"in {plan['buckets']} buckets, where SPARE lets each hold {plan['spare_rows']:,}"
 
 
-def tables(facts: Facts) -> Iterator[Table]:
-    """Yield what its buckets hold, and its last batches."""
-    yield Table("buckets, as the last batch left them", _BUCKET, [_bucket(row) for row in facts["buckets"]])
-    yield Table("last batches", _BATCH, [_batch(row) for row in facts["last_batches"]])
-
-
-def last_tables(facts: Facts) -> Iterator[Table]:
-    """Yield its worst periods and its last repairs."""
-    worst = [_miss(row) for row in facts["completeness"]["worst"]]
-    yield Table("worst periods, none overlapping another", _MISS, worst)
-    yield repairs_table(facts, "pairs found")
-
-
-_HELD = ("rows held", "most held", "bytes")
-_COUNTED = ("rows", "pairs", "logged", "refused", "unusable", "after silence")
-_BUCKET = ("bucket", *_HELD, "slack left", "slack right", "late by", "stream time", *_COUNTED)
-_BATCH = ("batch", "ended", *_COUNTED, *_HELD, "slack left", "slack right", "stream time")
-_MISS = ("period", "until", "recall", "pairs", "online", "state")
-
-
-def _counts(row: Facts) -> Sequence[Any]:
-    return [row[name] for name in ("rows", "pairs", "missed", "refused", "unusable", "late_after_silence")]
-
-
-def _held(row: Facts) -> Sequence[Any]:
-    return [row[name] for name in ("held", "most_held", "bytes")]
-
-
-def _bucket(row: Facts) -> tuple[Any, ...]:
-    slacks = (length(row["left_slack_us"]), length(row["right_slack_us"]))
-    late = length(row["late_us"])
-    return (row["bucket"], *_held(row), *slacks, late, time_text(row["time_us"]), *_counts(row))
-
-
-def _batch(row: Facts) -> tuple[Any, ...]:
-    slacks = (_range(row["left_slack_us"]), _range(row["right_slack_us"]))
-    return (row["batch"], ended_at(row), *_counts(row), *_held(row), *slacks, time_text(row["time_us"]))
-
-
 def _range(lengths: Sequence[int] | None) -> str:
     if lengths is None:
         return "-"
@@ -156,14 +103,7 @@ def _range(lengths: Sequence[int] | None) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _miss(row: Facts) -> tuple[Any, ...]:
-    state = "open" if row["open"] else "repaired"
-    ends = (time_text(row["from_us"]), time_text(row["to_us"]))
-    return (*ends, share(row["recall"]), row["pairs"], row["online"], state)
-
-
-def charts_of(facts: Mapping[str, Any], state: PairsState, declared: Declared) -> Sequence[Mapping[str, Any]]:
-    """Return the charts of its page."""
+def _charts(facts: Facts, state: PairsState, declared: Declared) -> Sequence[Facts]:
     completeness = state.completeness
     recall = [_worst(stretch) for stretch in completeness.recall_over_time(POINTS)]
     return (
@@ -173,14 +113,71 @@ def charts_of(facts: Mapping[str, Any], state: PairsState, declared: Declared) -
     )
 
 
-def _worst(stretch: Mapping[str, Any]) -> dict[str, Any]:
+def _worst(stretch: Facts) -> dict[str, Any]:
     worst = stretch["worst"] or {}
     return {"from_us": stretch["from_us"], "to_us": stretch["to_us"]} | {
         name: worst.get(name) for name in _SCORED
     }
 
 
-def _longest(batch: Mapping[str, Any]) -> dict[str, Any]:
+def _longest(batch: Facts) -> dict[str, Any]:
     """Return a batch with the longest slack that its buckets give, in place of the range of all."""
     slacks = {name: batch[name] and batch[name][1] for name in ("left_slack_us", "right_slack_us")}
     return dict(batch) | slacks
+
+
+_HELD: Columns = {"rows held": "held", "most held": "most_held", "bytes": "bytes"}
+_COUNTED: Columns = {
+    **{"rows": "rows", "pairs": "pairs", "logged": "missed", "refused": "refused", "unusable": "unusable"},
+    "after silence": "late_after_silence",
+}
+_BUCKET: Columns = {
+    **{"bucket": "bucket", **_HELD},
+    "slack left": of("left_slack_us", length),
+    "slack right": of("right_slack_us", length),
+    "late by": of("late_us", length),
+    **{**TIME, **_COUNTED},
+}
+_BATCH: Columns = {
+    **{"batch": "batch", "ended": ended_at, **_COUNTED, **_HELD},
+    "slack left": of("left_slack_us", _range),
+    "slack right": of("right_slack_us", _range),
+    **TIME,
+}
+_MISS: Columns = {
+    "period": of("from_us", time_text),
+    "until": of("to_us", time_text),
+    "recall": of("recall", share),
+    **{"pairs": "pairs", "online": "online"},
+    "state": of("open", lambda is_open: "open" if is_open else "repaired"),
+}
+TEXT = KindText(
+    title="joins of pairs",
+    columns={
+        **{"query": "query", "state": state_in_words, "streams": "from_clause"},
+        "window": of("window_us", format_duration),
+        "condition": "condition",
+        "recall": lambda facts: f"{facts['recall']:g} over {format_duration(facts['period_us'])}",
+        **{
+            "batches": "batches",
+            "rows": "rows",
+            "online": "pairs_online",
+            "repaired": "pairs_repaired",
+            **HELD,
+        },
+    },
+    plan=_plan,
+    heading="completeness",
+    found=found_in_words,
+    tables=(
+        Table("buckets, as the last batch left them", "buckets", _BUCKET),
+        Table("last batches", "last_batches", _BATCH),
+    ),
+    last_tables=(
+        Table(
+            "worst periods, none overlapping another", of("completeness", lambda whole: whole["worst"]), _MISS
+        ),
+        repairs_table("pairs found"),
+    ),
+    charts=_charts,
+)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.cli.pages.explain_page import batch_charts, whole_page
-from lakehouse.cli.queries import pairs as text
+from lakehouse.cli.queries.pairs import TEXT as PAIRS
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.runtime.state import Declared, explain
@@ -18,7 +18,8 @@ def _page(settings: Settings) -> str:
     state = PairsState(settings.layout, settings.of_kind(PairsQuery)["replies"])
     declared = Declared(settings.streams, settings.sites, None)
     facts = explain(state, declared)
-    return whole_page(facts, text, text.charts_of(facts, state, declared))
+    assert PAIRS.charts is not None
+    return whole_page(facts, PAIRS, PAIRS.charts(facts, state, declared))
 
 
 @pytest.fixture
