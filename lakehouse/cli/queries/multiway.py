@@ -33,7 +33,7 @@ def _plan(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "clock", plan["clock"]
 
 
-def _found(facts: Facts) -> Iterator[str]:
+def _results_in_words(facts: Facts) -> Iterator[str]:
     whole = facts["completeness"]
     at_once = "" if whole["recall"] is None else f"; {share(whole['recall'])} of them at once"
     yield f"results: {whole['online']:,} online, {whole['repaired']:,} repaired{at_once}"
@@ -83,7 +83,7 @@ TEXT = KindText(
     },
     plan=_plan,
     heading="completeness",
-    found=_found,
+    found=_results_in_words,
     tables=(
         Table(
             "sides, since the first batch",
