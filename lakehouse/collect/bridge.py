@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from paho.mqtt.client import MQTTMessage
 
 from lakehouse.collect.broker import Connection
 from lakehouse.collect.repeats import Repeats
@@ -23,9 +24,6 @@ from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.envelope import Message
 from lakehouse.storage.heartbeats import iso
 from lakehouse.storage.layout import Home
-
-if TYPE_CHECKING:
-    from paho.mqtt.client import MQTTMessage
 
 _IDLE_S = 0.2
 # Under load, how long messages are gathered for one commit: an fsync each would be slow, waiting longer no faster.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
+from lakehouse.engine.contract import Kernel, KeyedKernel
 from lakehouse.engine.faults import noted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakehouse.engine.contract import Kernel, KeyedKernel
 
 
 class LocalEngine:

@@ -7,19 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.engine.contract import Engine, Item
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
 from lakehouse.storage.control.lease import MERGE_S, files_of, lease
 from lakehouse.storage.tables.table_log import Between, FileFacts, file_facts
 from lakehouse.storage.tables.table_reads import pieces_of
 from lakehouse.storage.tables.tables_place import place_at
-
-if TYPE_CHECKING:
-    from lakehouse.engine.contract import Engine, Item
 
 # What a file is replaced by: one entry, or none with a path of null.
 _REPLACED = ENTRIES.append(pa.field("replaced", pa.string()))

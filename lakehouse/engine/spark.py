@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from lakehouse.engine.contract import Kernel, KeyedKernel
 from lakehouse.engine.faults import received
 from lakehouse.engine.tasks import (
     ERROR,
@@ -29,11 +31,6 @@ from lakehouse.engine.tasks import (
 from lakehouse.engine.work import work_here
 from lakehouse.spark.cluster import context_of, parallelism
 from lakehouse.spark.session import is_local, naming_death
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from lakehouse.engine.contract import Kernel, KeyedKernel
 
 # Tasks for each core, so that cores that have long items leave the others to the rest.
 _TASKS_A_CORE = 4

@@ -14,16 +14,14 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from lakehouse.engine.contract import Item, Kernel, KeyedKernel
 from lakehouse.engine.faults import noted, sent
-
-if TYPE_CHECKING:
-    from lakehouse.engine.contract import Item, Kernel, KeyedKernel
 
 # No column of a stream has "__" in its name.
 ERROR = "kernel__error"

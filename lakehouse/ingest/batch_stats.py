@@ -21,15 +21,15 @@ from functools import partial, reduce
 from itertools import pairwise
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure_arrived, measure_files
 from lakehouse.config.stream import Stream
-from lakehouse.engine import engine_of
+from lakehouse.engine import Engine, Item, engine_of
 from lakehouse.engine.parts import file_items
 from lakehouse.ingest.batch_records import BatchRecords
 from lakehouse.ingest.identities.stored_identities import index_stored
@@ -37,12 +37,6 @@ from lakehouse.ingest.part_counts import AcceptedCounts, Clocks, RecordCounts
 from lakehouse.ingest.raw_rows import RawRows, raw_columns, raw_items, rows_of
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from lakehouse.engine import Engine, Item
-
 
 log = logging.getLogger(__name__)
 _TEXTS = pa.schema({"text": pa.string()})

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import file_items
 from lakehouse.ingest.sources.manifest import Manifest
 from lakehouse.ingest.sources.manifest_store import ManifestStore
@@ -25,10 +26,6 @@ from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.tables.table_log import files_between, read_parts
 from lakehouse.storage.tables.table_reads import named_columns, pieces_of
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Engine, Item
-
 
 UNREADABLE = "unreadable_file"
 # Files with such a record were not read to their end.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import file_items
 from lakehouse.ingest.file_records import ITEM_BYTES
 from lakehouse.ingest.parser.parser import Parser
@@ -31,9 +32,6 @@ from lakehouse.storage.tables.table_files import source
 from lakehouse.storage.tables.table_log import files_between, read_columns
 from lakehouse.storage.tables.table_reads import pieces_of
 from lakehouse.storage.tables.tables_place import place_at
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Engine, Item
 
 _NAMES = ("source_file", "source_line", "source_item", "record", "message", "reason", "batch")
 _LINE = ["source_file", "source_line"]

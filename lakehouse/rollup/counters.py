@@ -9,17 +9,14 @@ A counter is read per meter: a series of the grouping that holds all keys. Nodes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.rollup.counter_kernels import COUNTER, fold_nodes
 from lakehouse.config.stream import COUNTER_PARTS
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _FIELDS = ("n", "first_us", "last_us", "max", *COUNTER_PARTS)
 

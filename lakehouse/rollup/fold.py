@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lakehouse.config.problems import Permanent
+from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
 from lakehouse.rollup.fold_plan import (
     FOLDED,
@@ -43,9 +45,6 @@ from lakehouse.storage.tables.table_reads import pieces_of
 from lakehouse.storage.tables.tables_place import place_at
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from lakehouse.engine import Engine, Item
     from lakehouse.rollup.nodes import NodeFolder
 
     Int64s = npt.NDArray[np.int64]

@@ -17,20 +17,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import ENTRIES, file_items
 from lakehouse.ingest.raw_rows import ROWS_A_TASK
 from lakehouse.rollup.raw_nodes import Building
 from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.tables.open_tables import opened
-from lakehouse.storage.tables.rollup_table import declared_schema
+from lakehouse.storage.tables.rollup_table import RollupSchema, declared_schema
 from lakehouse.storage.tables.table_commits import arrow_schema, fitted
 from lakehouse.storage.tables.table_log import file_facts
 from lakehouse.storage.tables.table_reads import pieces_of
 
 if TYPE_CHECKING:
-    from lakehouse.engine import Engine, Item
     from lakehouse.storage.tables.backfill import Backfill
-    from lakehouse.storage.tables.rollup_table import RollupSchema
 
 # No column of a stream has "__" in its name.
 _BUCKET = pa.field("kernel__bucket", pa.int32())

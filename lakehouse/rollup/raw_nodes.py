@@ -16,24 +16,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.engine.parts import ENTRIES
+from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine, Item
+from lakehouse.engine.parts import ENTRIES, TableSink
 from lakehouse.ingest import raw_rows
 from lakehouse.ingest.raw_rows import RawRows, raw_items, rows_of
 from lakehouse.rollup.nodes import NodeFolder, row_columns
 from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema
-
-if TYPE_CHECKING:
-    from lakehouse.config.stream import Stream
-    from lakehouse.engine import Engine, Item
-    from lakehouse.engine.parts import TableSink
 
 # Entries, and how many rows of each part entered at which level, as JSON.
 _WRITTEN = ENTRIES.append(pa.field("entered", pa.string()))

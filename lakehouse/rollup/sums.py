@@ -7,16 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.rollup.runs import sum_runs
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 def wanted(name: str, lifted: bool) -> list[tuple[str, str, str]]:

@@ -12,13 +12,11 @@ Cost: O(bytes). Guarantee: the records of a document do not depend on how it is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 # What is being read: the way to the records, a list of them, one of them, or what is no JSON document.
 _SEARCH, _LIST, _RECORD, _STRAY = range(4)

@@ -6,12 +6,11 @@ A period is event time ``[t, t + period)``, sliding by a step; a pair belongs to
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Bools, Float64s, Int64s
+from lakehouse.algorithms.late_join.contract import Bools, Float64s, Int64s
 
 # A period with fewer pairs is reported, not scored: one pair would be more than a percent.
 SCORED_PAIRS = 100

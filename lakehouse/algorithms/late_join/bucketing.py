@@ -6,18 +6,12 @@ buckets of all cells in which a partner may lie: at most 3, or 9. The pair is fo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
-from lakehouse.algorithms.late_join.contract import RIGHT
+from lakehouse.algorithms.late_join.conditions import Condition
+from lakehouse.algorithms.late_join.contract import RIGHT, Batch, Bools, HeldRows, Int64s
 from lakehouse.algorithms.late_join.probing import Plan
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from lakehouse.algorithms.late_join.conditions import Condition
-    from lakehouse.algorithms.late_join.contract import Batch, Bools, HeldRows, Int64s
 
 
 def place_in_buckets(condition: Condition, batch: Batch, buckets: int) -> tuple[Int64s, Int64s]:

@@ -25,22 +25,18 @@ Source: ours. The paper models the same recall, see ``policy_paper.py``.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
-from lakehouse.algorithms.late_join.contract import NO_TIME
+from lakehouse.algorithms.late_join.contract import NO_TIME, Int64s
 from lakehouse.algorithms.late_join.kernels.needed_slack import choose_bins, learn, sum_settled
 from lakehouse.algorithms.late_join.margin import judged_share, usual_logged, usual_margin
+from lakehouse.algorithms.late_join.policy import Slacks
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 from lakehouse.algorithms.late_join.sources import NO_WATCH, Watch
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from lakehouse.algorithms.late_join.contract import Int64s
-    from lakehouse.algorithms.late_join.policy import Slacks
 
 QUARTERS_PER_PERIOD = 4
 

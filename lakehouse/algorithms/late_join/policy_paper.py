@@ -21,21 +21,17 @@ points. "Largest delay" can be read in two ways: of the whole history, or of the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
-from lakehouse.algorithms.late_join.contract import NO_TIME
+from lakehouse.algorithms.late_join.contract import NO_TIME, Float64s, Int64s
 from lakehouse.algorithms.late_join.kernels.paper import MATCHES, OFFERS, ROWS, learn_delays
+from lakehouse.algorithms.late_join.policy import Slacks
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 from lakehouse.algorithms.late_join.sources import NO_WATCH, Watch
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from lakehouse.algorithms.late_join.contract import Float64s, Int64s
-    from lakehouse.algorithms.late_join.policy import Slacks
 
 Reading = Literal["history", "recent"]
 

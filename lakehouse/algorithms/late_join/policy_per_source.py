@@ -27,15 +27,13 @@ Source: ours.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakehouse.algorithms.late_join.kernels.source import make_known
 from lakehouse.algorithms.late_join.margin import SEEING_SILENCES, few_pairs, margin_of_few, usual_logged
+from lakehouse.algorithms.late_join.policy import Slacks
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack, parts_of
 from lakehouse.algorithms.late_join.sources import pack, unpack, watch_of
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.policy import Slacks
 
 SLOTS = 1024
 

@@ -12,20 +12,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from lakehouse.algorithms.late_join.conditions import (
     OPERATORS,
     Band,
     Comparison,
+    Condition,
     Distance,
     Equality,
     scales_of,
 )
-from lakehouse.algorithms.late_join.contract import MISSING
+from lakehouse.algorithms.late_join.contract import MISSING, Batch, Bools, Int64s
 from lakehouse.algorithms.late_join.kernels.wide import (
     are_within,
     difference,
@@ -33,12 +35,6 @@ from lakehouse.algorithms.late_join.kernels.wide import (
     order_of_sum,
     words_of,
 )
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from lakehouse.algorithms.late_join.conditions import Condition
-    from lakehouse.algorithms.late_join.contract import Batch, Bools, Int64s
 
 EQUALITY, BAND, DISTANCE = 0, 1, 2
 LAST_CELL = 2**30

@@ -29,16 +29,21 @@ rows with a clock in the future are refused. The slacks come from a policy: the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from lakehouse.algorithms.late_join.conditions import Condition
 from lakehouse.algorithms.late_join.contract import (
     NO_TIME,
+    Batch,
     Clock,
     HeldRows,
+    Int64s,
     Log,
     Outcome,
+    Pairs,
     Snapshot,
     online_pairs,
     read_only,
@@ -73,15 +78,8 @@ from lakehouse.algorithms.late_join.kernels.ring import (
     move_living,
     put_back,
 )
+from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.probing import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakehouse.algorithms.late_join.conditions import Condition
-    from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
-    from lakehouse.algorithms.late_join.policy import SlackPolicy
-
 
 # Rows taken in at a time: output and trace of one chunk stay in the processor's caches.
 CHUNK = 16_384

@@ -18,18 +18,14 @@ Source: ours; the paper leaves incomplete results incomplete.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.contract import LEFT, NO_TIME, Pairs, read_only
+from lakehouse.algorithms.late_join.conditions import Condition
+from lakehouse.algorithms.late_join.contract import LEFT, NO_TIME, Batch, Bools, Int64s, Pairs, read_only
 from lakehouse.algorithms.late_join.kernels.repair import join_in_order, keep_reached, mark_reached
 from lakehouse.algorithms.late_join.probing import Plan
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.conditions import Condition
-    from lakehouse.algorithms.late_join.contract import Batch, Bools, Int64s
-
 
 # Above this share of logged rows nearly every row is in reach of one, and looking for those that are not costs more.
 MARKED_SHARE = 0.2

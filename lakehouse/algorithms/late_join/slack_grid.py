@@ -7,13 +7,12 @@ one does. The last bin is open: nothing covers it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Int64s
+from lakehouse.algorithms.late_join.contract import Int64s
 
 LINEAR = 64
 LARGEST_US = 2**45

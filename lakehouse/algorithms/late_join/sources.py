@@ -5,15 +5,12 @@ A source is whatever sends rows of its own accord and may fall silent: a device,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.contract import NO_TIME
+from lakehouse.algorithms.late_join.contract import NO_TIME, Int64s
 from lakehouse.algorithms.late_join.kernels.source import DUE, KNOWN, SHARE, SOURCE, SPARED
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Int64s
 
 Watch = tuple[Any, Any, Any, Any, Any, Any]
 PACKED = np.dtype([("side", np.int64), ("slot", np.int64), ("source", SOURCE)])

@@ -16,13 +16,15 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakehouse.algorithms.multiway_join.contract import (
     LARGEST_EXACT_SIZE,
     Cost,
+    Float64s,
+    Int64s,
+    Ordering,
     Plan,
     Query,
     Sending,
@@ -32,11 +34,7 @@ from lakehouse.algorithms.multiway_join.contract import (
     Vector,
 )
 from lakehouse.algorithms.multiway_join.cost import legs_of, message_cost, route_cost, sizes_of
-from lakehouse.algorithms.multiway_join.synopsis import passing
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s, Ordering
-    from lakehouse.algorithms.multiway_join.synopsis import Synopsis
+from lakehouse.algorithms.multiway_join.synopsis import Synopsis, passing
 
 NOWHERE = np.empty(0, np.int64)
 FAR_PAST_US = -(2**62)

@@ -17,16 +17,14 @@ moved times what a row costs on that way.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Int64s = npt.NDArray[np.int64]
-    Float64s = npt.NDArray[np.float64]
-    Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 # Of products of counts: all whole numbers up to here are doubles, so sizes up to here are exact.
 LARGEST_EXACT_SIZE = 2**53

@@ -14,15 +14,12 @@ Reference: Yin, Zhang, SMJ, 2009, sections 2, 3.1 and 5.1 (an entry is a quarter
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.multiway_join.contract import Cost, Legs
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s, Query, Sending, Trip
+from lakehouse.algorithms.multiway_join.contract import Cost, Float64s, Int64s, Legs, Query, Sending, Trip
 
 
 def legs_of(query: Query, site: int) -> Legs:

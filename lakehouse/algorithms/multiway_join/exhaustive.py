@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 
+from lakehouse.algorithms.multiway_join.contract import Int64s, Trip
 from lakehouse.algorithms.multiway_join.cost import sizes_by_set
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Int64s, Trip
 
 MOST_STOPS = 20
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 
+from lakehouse.algorithms.multiway_join.contract import Int64s, Ordering, Trip
 from lakehouse.algorithms.multiway_join.cost import met
 from lakehouse.algorithms.multiway_join.exhaustive import Smje
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Int64s, Ordering, Trip
 
 # Up to so many sites the cheapest order takes no longer to find than a cheap one of so many routes.
 EXACT_SITES, ROUTES = 15, 64

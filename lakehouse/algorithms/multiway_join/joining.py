@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
+from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
 
 
 @dataclass(frozen=True)

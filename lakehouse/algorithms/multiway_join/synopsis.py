@@ -11,14 +11,11 @@ hashed.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from lakehouse.algorithms.multiway_join.contract import Vector
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
+from lakehouse.algorithms.multiway_join.contract import Bools, Int64s, Vector
 
 # At most every eighth slot is taken.
 SLOTS_PER_KEY = 8

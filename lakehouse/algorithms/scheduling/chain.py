@@ -20,18 +20,13 @@ Reference: Babcock, Babu, Datar, Motwani, Chain: operator scheduling for memory 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import Discipline
+from lakehouse.algorithms.scheduling.contract import Discipline, Float64s, Int64s, Plan, Statistics
 from lakehouse.algorithms.scheduling.flow import flow
-from lakehouse.algorithms.scheduling.network import NOWHERE
+from lakehouse.algorithms.scheduling.network import NOWHERE, Network
 from lakehouse.algorithms.scheduling.policy import first_plan
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Float64s, Int64s, Plan, Statistics
-    from lakehouse.algorithms.scheduling.network import Network
 
 
 class ChainScheduling:

@@ -6,15 +6,13 @@ held is counted in bytes: batches, lists, and verdicts of predicates that severa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakehouse.algorithms.scheduling.contract import Bools, Int64s
+from lakehouse.algorithms.scheduling.contract import Bools, Int64s
 
 
 class Rows(Protocol):

@@ -16,16 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Int64s = npt.NDArray[np.int64]
-    Float64s = npt.NDArray[np.float64]
-    Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 MILLISECOND, SECOND = 1000, 1_000_000
 LEFT, RIGHT = 0, 1

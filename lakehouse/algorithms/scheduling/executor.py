@@ -25,18 +25,19 @@ What an earlier executor has shown can be given to the next: ``counted`` tells i
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lakehouse.algorithms.scheduling.chunks import Batch, Chunk, Memory, Rows
-from lakehouse.algorithms.scheduling.contract import LEFT, Query
+from lakehouse.algorithms.scheduling.contract import LEFT, Int64s, Join, Operator, Query, Statistics
 from lakehouse.algorithms.scheduling.interval import Interval, Replanning
-from lakehouse.algorithms.scheduling.measuring import Sampling, is_measured
+from lakehouse.algorithms.scheduling.measuring import Counts, Sampling, is_measured
 from lakehouse.algorithms.scheduling.network import NOWHERE, Network
 from lakehouse.algorithms.scheduling.operators import Merge, Predicate, Runnable, Transform, require_runnable
-from lakehouse.algorithms.scheduling.policy import first_plan
+from lakehouse.algorithms.scheduling.policy import Policy, first_plan
 from lakehouse.algorithms.scheduling.turns_kernels import (
     EMPTY,
     NONE,
@@ -47,13 +48,6 @@ from lakehouse.algorithms.scheduling.turns_kernels import (
     orders,
     spend,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from lakehouse.algorithms.scheduling.contract import Int64s, Join, Operator, Statistics
-    from lakehouse.algorithms.scheduling.measuring import Counts
-    from lakehouse.algorithms.scheduling.policy import Policy
 
 MEBIBYTE = 2**20
 

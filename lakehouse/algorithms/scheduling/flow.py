@@ -12,16 +12,11 @@ Reference: Dong et al., MultiFactor, section 2.2.2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import LEFT
-from lakehouse.algorithms.scheduling.network import NOWHERE
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Float64s, Int64s, Statistics
-    from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.contract import LEFT, Float64s, Int64s, Statistics
+from lakehouse.algorithms.scheduling.network import NOWHERE, Network
 
 
 @dataclass(frozen=True)

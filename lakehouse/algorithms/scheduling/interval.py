@@ -11,18 +11,13 @@ Reference: Dong et al., MultiFactor, section 3. Differs from the paper: tau has 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import MILLISECOND
+from lakehouse.algorithms.scheduling.contract import MILLISECOND, Int64s, Plan, Statistics
 from lakehouse.algorithms.scheduling.measuring import Counts, nothing_measured
-from lakehouse.algorithms.scheduling.policy import first_plan
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Int64s, Plan, Statistics
-    from lakehouse.algorithms.scheduling.network import Network
-    from lakehouse.algorithms.scheduling.policy import Policy
+from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.policy import Policy, first_plan
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,15 @@ keeps its written place among its neighbours, at the end, until ``Sampling`` ask
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakehouse.algorithms.scheduling.chunks import Chunk
-from lakehouse.algorithms.scheduling.contract import LEFT, SECOND, Statistics
-from lakehouse.algorithms.scheduling.operators import Predicate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lakehouse.algorithms.scheduling.contract import Bools, Float64s, Int64s
-    from lakehouse.algorithms.scheduling.network import Network
-    from lakehouse.algorithms.scheduling.operators import Runnable
+from lakehouse.algorithms.scheduling.contract import LEFT, SECOND, Bools, Float64s, Int64s, Statistics
+from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.operators import Predicate, Runnable
 
 UNKNOWN_PER_S = 1e6
 # Rows asked of at once, so many that a call costs little beside them; and how often, to see several batches.

@@ -22,18 +22,11 @@ not to the filter, and sorting by it never settles (its tests show one). With se
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import Discipline, Plan
-from lakehouse.algorithms.scheduling.flow import by_filtered, drained_per_s, flow
-from lakehouse.algorithms.scheduling.network import NOWHERE
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Float64s, Int64s, Statistics
-    from lakehouse.algorithms.scheduling.flow import Flow
-    from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.contract import Discipline, Float64s, Int64s, Plan, Statistics
+from lakehouse.algorithms.scheduling.flow import Flow, by_filtered, drained_per_s, flow
+from lakehouse.algorithms.scheduling.network import NOWHERE, Network
 
 
 class MultiFactor:

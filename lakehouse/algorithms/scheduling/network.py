@@ -6,17 +6,13 @@ run of neighbouring filters that commute: a plan may permute the operators insid
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import LEFT, RIGHT, Chain, Join, Operator, Query
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakehouse.algorithms.scheduling.contract import Bools, Int64s
+from lakehouse.algorithms.scheduling.contract import LEFT, RIGHT, Bools, Chain, Int64s, Join, Operator, Query
 
 NOWHERE = -1
 

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lakehouse.algorithms.scheduling.chunks import Batch, Chunk, Rows
-from lakehouse.algorithms.scheduling.contract import Join, Operator
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Bools
+from lakehouse.algorithms.scheduling.contract import Bools, Join, Operator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lakehouse.algorithms.scheduling.chain import ChainScheduling
-from lakehouse.algorithms.scheduling.contract import Discipline
+from lakehouse.algorithms.scheduling.contract import Discipline, Plan, Statistics
 from lakehouse.algorithms.scheduling.flow import drained_per_s, flow
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
+from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policy import Policy, first_plan
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Plan, Statistics
-    from lakehouse.algorithms.scheduling.network import Network
 
 
 class Fifo:

@@ -7,16 +7,13 @@ to change places, so it takes nothing in until those behind it are empty.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.scheduling.contract import Discipline
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Bools, Float64s, Int64s, Plan
-    from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.contract import Bools, Discipline, Float64s, Int64s, Plan
+from lakehouse.algorithms.scheduling.network import Network
 
 EMPTY = 2**62
 NONE = -1

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, sink_of
 from lakehouse.ingest.identities.identities import compared, fingerprints, identity_columns
 from lakehouse.ingest.raw_rows import RawRows, raw_columns, raw_items, rows_of
@@ -27,9 +27,6 @@ from lakehouse.storage.corrections import Correction
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_commits import commit, open_table
 from lakehouse.storage.tables.table_log import file_facts, newest_version
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Engine, Item
 
 
 def remember(engine: Engine, layout: Home, stream: Stream, dropped: Correction) -> None:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.stream import Stream
-from lakehouse.engine import engine_of
+from lakehouse.engine import Item, engine_of
 from lakehouse.ingest.aside import delete_aside, read_aside, write_aside
 from lakehouse.ingest.batch_records import StreamTables
 from lakehouse.ingest.identities.identities import REMEMBERED, definition, hashes_of, identity_columns
@@ -23,9 +22,6 @@ from lakehouse.storage.identity_index import LARGE, IdentityIndex
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_ledger
 from lakehouse.storage.tables.table_log import newest_version
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Item
 
 _FILES = pa.schema({"path": pa.string(), "low": pa.int64(), "high": pa.int64()})
 _HASHES = pa.schema({"hash": pa.uint64(), "batch": pa.uint32()})
