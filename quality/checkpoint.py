@@ -26,7 +26,7 @@ from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.layout import Home
 from quality.gate import Verdict
-from quality.rules import Rule, load_rules
+from quality.rules import Rule
 from quality.shared_reports import shared_reports
 
 if TYPE_CHECKING:
@@ -66,9 +66,10 @@ def _judged(project: Project, settings: Settings, stream: str, frames: Sequence[
     judged: list[Any] = []
     with shared_reports(settings.layout) as forgotten:
         for frame in frames:
-            rules = load_rules()[frame.table]
             observed = _run(project, stream, frame, judged)
-            verdicts += [_verdict(quality, stream, frame, rule, observed[rule.metric]) for rule in rules]
+            verdicts += [
+                _verdict(quality, stream, frame, rule, observed[rule.metric]) for rule in Rule.of(frame)
+            ]
         forgotten += _forget(reports, quality.keep_results)
         # Pages that are there stay: only those of the new results are made, and the index.
         is_first = not report_page(settings.layout).exists()
@@ -99,30 +100,30 @@ class Project:
     stamp: tuple[tuple[str, int, int], ...] = ()
     suites: dict[str, gx.ExpectationSuite] = field(default_factory=dict)
     sources: dict[str, Any] = field(default_factory=dict)
-    checkpoints: dict[tuple[str, str], gx.Checkpoint] = field(default_factory=dict)
+    batches: dict[tuple[str, str], Any] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, str], tuple[Sequence[Rule], gx.Checkpoint]] = field(default_factory=dict)
 
     def is_of(self, reports: Path, limits: QualitySettings) -> bool:
         """True if it is of this folder and these limits, and no other process has changed it."""
         return (self.reports, self.limits, self.stamp) == (reports, limits, stamp_of(reports))
 
-    def checkpoint(self, stream: str, table: str) -> gx.Checkpoint:
-        """Return what judges the frames of a stream's table, made on first use."""
-        key = stream, table
-        if key not in self.checkpoints:
-            self.checkpoints[key] = self._made(stream, table)
-        return self.checkpoints[key]
+    def checkpoint(self, stream: str, frame: Frame) -> gx.Checkpoint:
+        """Return what judges the frames of a stream's table, made on first use, and again for other rules."""
+        key, rules = (stream, frame.table), Rule.of(frame)
+        if key not in self.checkpoints or self.checkpoints[key][0] != rules:
+            self.checkpoints[key] = rules, self._made(stream, frame, rules)
+        return self.checkpoints[key][1]
 
-    def _made(self, stream: str, table: str) -> gx.Checkpoint:
+    def _made(self, stream: str, frame: Frame, rules: Sequence[Rule]) -> gx.Checkpoint:
         import great_expectations as gx
 
-        name = f"{stream}.{table}"
-        if stream not in self.sources:
-            self.sources[stream] = self.context.data_sources.add_or_update_pandas(stream)
-        if table not in self.suites:
-            suite = _suite(table, load_rules()[table], self.limits)
-            self.suites[table] = self.context.suites.add_or_update(suite)
-        batch = self.sources[stream].add_dataframe_asset(table).add_batch_definition_whole_dataframe("now")
-        definition = gx.ValidationDefinition(name=name, data=batch, suite=self.suites[table])
+        name = f"{stream}.{frame.table}"
+        # Rules that a stream declares are a suite of its own.
+        suite = name if frame.says else frame.table
+        if suite not in self.suites or frame.says:
+            self.suites[suite] = self.context.suites.add_or_update(_suite(suite, rules, self.limits))
+        batch = self._batch(stream, frame.table)
+        definition = gx.ValidationDefinition(name=name, data=batch, suite=self.suites[suite])
         checkpoint = gx.Checkpoint(
             name=name,
             validation_definitions=[self.context.validation_definitions.add_or_update(definition)],
@@ -130,12 +131,20 @@ class Project:
         )
         return self.context.checkpoints.add_or_update(checkpoint)
 
+    def _batch(self, stream: str, table: str) -> Any:
+        if stream not in self.sources:
+            self.sources[stream] = self.context.data_sources.add_or_update_pandas(stream)
+        if (stream, table) not in self.batches:
+            asset = self.sources[stream].add_dataframe_asset(table)
+            self.batches[stream, table] = asset.add_batch_definition_whole_dataframe("now")
+        return self.batches[stream, table]
 
-def _suite(table: str, rules: Sequence[Rule], settings: QualitySettings) -> gx.ExpectationSuite:
+
+def _suite(name: str, rules: Sequence[Rule], settings: QualitySettings) -> gx.ExpectationSuite:
     """Return the suite that judges the table's frame by these rules."""
     import great_expectations as gx
 
-    return gx.ExpectationSuite(name=table, expectations=[_expectation(rule, settings) for rule in rules])
+    return gx.ExpectationSuite(name=name, expectations=[_expectation(rule, settings) for rule in rules])
 
 
 def _expectation(rule: Rule, settings: QualitySettings) -> Expectation:
@@ -190,9 +199,8 @@ def _run(project: Project, stream: str, frame: Frame, judged: list[Any]) -> dict
     """Return the result of each metric of a frame; what names the results is added to ``judged``."""
     import pandas as pd
 
-    rules = load_rules()[frame.table]
-    metrics = pd.DataFrame(frame.rows).astype({rule.metric: "float64" for rule in rules})
-    outcome = project.checkpoint(stream, frame.table).run(batch_parameters={"dataframe": metrics})
+    metrics = pd.DataFrame(frame.rows).astype({rule.metric: "float64" for rule in Rule.of(frame)})
+    outcome = project.checkpoint(stream, frame).run(batch_parameters={"dataframe": metrics})
     ((name, result),) = outcome.run_results.items()
     judged.append(name)
     return {_metric(item.expectation_config): item for item in result.results}
@@ -214,6 +222,7 @@ def _verdict(settings: QualitySettings, stream: str, frame: Frame, rule: Rule, r
         expected=f"at most {rule.limit(settings):g}",
         says=rule.says,
         where=", ".join(f"{name} {worst[name]}" for name in frame.place),
+        seen=frame.seen.get(rule.metric, ""),
     )
 
 

@@ -11,7 +11,10 @@ from lakehouse.config.problems import Permanent
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict of one rule on one table of one stream; ``where`` names the row of the frame that was worst."""
+    """Verdict of one rule on one table of one stream; ``where`` names the row of the frame that was worst.
+
+    ``seen``: what was observed of a rule that the stream declares.
+    """
 
     stream: str
     table: str
@@ -21,8 +24,11 @@ class Verdict:
     expected: str
     says: str
     where: str = ""
+    seen: str = ""
 
     def __str__(self) -> str:
+        if self.seen:
+            return f"{self.table}.{self.metric}: {self.says.rstrip('.')}: {self.seen}"
         observed = "nothing" if self.observed is None else f"{self.observed:g}"
         where = f" ({self.where})" if self.where else ""
         return f"{self.table}.{self.metric} is {observed}{where}, expected {self.expected}: {self.says}"

@@ -16,11 +16,13 @@ from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.heartbeats import TIMEOUT_S
 from lakehouse.storage.tables.table_commits import append as append_rows
-from lakehouse.storage.tables.table_commits import as_json, create_table
+from lakehouse.storage.tables.table_commits import arrow_schema, as_json, create_table, open_table
 from lakehouse.storage.tables.table_files import dataset
 from lakehouse.storage.tables.table_log import read_log
 from quality.gate import Verdict
 
+# The table of rules that are reported and stop nothing.
+WARNINGS = "warnings"
 SCHEMA = """
     run_id STRING COMMENT 'the run of one stream',
     stream STRING COMMENT 'the stream that was checked, query-<name> for a registered query',
@@ -30,6 +32,8 @@ SCHEMA = """
     success BOOLEAN COMMENT 'whether the rule held',
     observed DOUBLE COMMENT 'the largest value of the metric',
     expected STRING COMMENT 'the limit',
+    says STRING COMMENT 'the rule in a sentence',
+    seen STRING COMMENT 'what was observed, with masked examples, of a rule that the stream declares',
     at TIMESTAMP COMMENT 'when it was checked'
 """
 
@@ -48,6 +52,8 @@ def append(table: Path, stream: str, batch: int, verdicts: Sequence[Verdict]) ->
             "success": verdict.success,
             "observed": verdict.observed,
             "expected": verdict.expected,
+            "says": verdict.says,
+            "seen": verdict.seen or verdict.where,
             "at": now,
         }
         for verdict in verdicts
@@ -56,6 +62,9 @@ def append(table: Path, stream: str, batch: int, verdicts: Sequence[Verdict]) ->
         # Of two that create a table at once, one would change the other's and make its append fail.
         with lease(table, TIMEOUT_S):
             create_table(table, as_json(schema_of(SCHEMA)))
+    elif lacking := {*schema_of(SCHEMA).names} - {*arrow_schema(open_table(table)).names}:
+        problem = f"{table} is of another Tidemark and has no column {', '.join(sorted(lacking))}"
+        raise ValueError(f"{problem}; delete the folder: it holds the history of checks and nothing else")
     append_rows(table, rows)
     return run_id
 
@@ -66,7 +75,9 @@ def verified_through(table: Path, stream: str) -> int:
     if log is None or not log.files:
         return -1
     verdicts = dataset(list(log.files))
-    rows = verdicts.to_table(columns=["run_id", "batch", "success"], filter=ds.field("stream") == stream)
+    # A rule that warns stops nothing.
+    judged = (ds.field("stream") == stream) & (ds.field("table") != WARNINGS)
+    rows = verdicts.to_table(columns=["run_id", "batch", "success"], filter=judged)
     runs = rows.group_by("run_id").aggregate([("success", "min"), ("batch", "max")])
     newest = pc.max(runs.filter(runs["success_min"])["batch_max"]).as_py()
     return -1 if newest is None else int(newest)

@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.config.sections import QualitySettings
+
+if TYPE_CHECKING:
+    from lakehouse.spark.deviations import Frame
 
 DECLARED = Path(__file__).with_name("expectations.toml")
 
@@ -22,6 +25,12 @@ class Rule:
     metric: str
     at_most: float | str
     says: str
+
+    @classmethod
+    def of(cls, frame: Frame) -> Sequence[Rule]:
+        """Return the rules about a frame: those of ``expectations.toml``, or those that its stream declares."""
+        own = [cls(frame.table, metric, 0, says) for metric, says in frame.says.items()]
+        return own or load_rules()[frame.table]
 
     def limit(self, settings: QualitySettings) -> float:
         """Return the largest value allowed, looked up where the rule names a setting."""

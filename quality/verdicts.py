@@ -16,15 +16,13 @@ from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.tables.newest_commits import Commits
 from quality.checkpoint import judge, report_page
 from quality.gate import GateFailed
-from quality.history import append
+from quality.history import WARNINGS, append
 
 if TYPE_CHECKING:
     from lakehouse.spark.deviations import Frame
 
 
 log = logging.getLogger(__name__)
-# The frame of rules that are reported and stop nothing.
-WARNINGS = "warnings"
 
 
 def subject_of(query: str) -> str:
@@ -76,7 +74,7 @@ def record_verdicts(
     broken = [verdict for verdict in verdicts if not verdict.success]
     failed = [verdict for verdict in broken if verdict.table != WARNINGS]
     for warned in (verdict for verdict in broken if verdict.table == WARNINGS):
-        log.warning("%s %s: %s", kind, name, warned.where)
+        log.warning("%s %s: %s", kind, name, warned)
     report = report_page(layout)
     if failed:
         raise GateFailed(name, failed, report, kind, _readable(examples))

@@ -8,7 +8,7 @@ Frames are taken as of the newest batch in the ledger when the check began, so t
 meanwhile is not mistaken for a mistake. Cost: one Spark job over files with new rows, and one that looks for repeated
 identities: in all raw rows of their time where these are few, else among the new ones, and in all of them when
 everything is checked. Guarantee: what leaves this module are batch numbers, counts and differences, never a key, a
-reading or an identity.
+reading or an identity, but three examples of rows that break a rule of the stream, whose texts are masked.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.checks.file_figures import (
-    BROKEN,
-    JUDGED,
     QUARANTINE,
     RAW,
     RAW_CLAIMS,
@@ -37,6 +35,7 @@ from lakehouse.checks.file_figures import (
 )
 from lakehouse.checks.repeats import repeated_identities
 from lakehouse.checks.rollup_checks import rollup_frame, unmeasured
+from lakehouse.checks.stream_rules import rule_frames
 from lakehouse.checks.table_rows import TableRows
 from lakehouse.ingest.quarantine import rejected_records
 from lakehouse.spark.deviations import Frame
@@ -52,8 +51,6 @@ if TYPE_CHECKING:
     from lakehouse.engine import Engine
     from lakehouse.storage.layout import Home
 
-# A share is a double: 0.001 of 1,000 rows is one row.
-_ROUNDING = 1e-6
 GAINED, PLACED = ("received", "requeued"), ("accepted", "quarantined", "duplicates")
 
 
@@ -199,9 +196,7 @@ def measure(tables: Tables, engine: Engine) -> tuple[list[Frame], Measured]:
         Frame("quarantine", ("batch",), [_quarantine_row(tables, row) for row in quarantine.values()]),
         Frame("raw", ("batch",), list(_raw_rows(tables, raw, figures[RAW], engine)) if is_new else []),
     ]
-    rules = list(_rule_rows(tables.stream, raw))
-    for table, failure in (("rules", "withhold"), ("warnings", "warn")):
-        frames.append(Frame(table, ("rule",), [row for on_failure, row in rules if on_failure == failure]))
+    frames += rule_frames(tables.stream, raw, figures[RAW])
     measured: Measured = {}
     if tables.rollup:
         known = {path: tables.checked.files.get(path, ()) for path in tables.rollup.names}
@@ -285,15 +280,6 @@ def _raw_rows(
             **{name: row.get(name, 0) for name in RAW_CLAIMS},
             "repeated_identities": repeated.get(batch, 0),
         }
-
-
-def _rule_rows(stream: Stream, raw: Sequence[Row]) -> Iterator[tuple[str, Row]]:
-    """Yield what follows of each rule, and how many rows of new batches break it beyond the share that may."""
-    for rule in stream.share_rules if raw else ():
-        count, number = (sum(row[part + rule.name] for row in raw) for part in (JUDGED, BROKEN))
-        allowed = int((1 - rule.mostly) * count + _ROUNDING)
-        of = f"{rule.name}, {rule.sentence}: {number} of {count} new rows do not"
-        yield rule.on_failure, {"rule": of, "broken": max(number - allowed, 0)}
 
 
 def _outside(found: int, least: int, most: int) -> int:

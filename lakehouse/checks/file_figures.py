@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.checks.stream_rules import BROKEN, EXAMPLES, JUDGED, examples_of
 from lakehouse.config.columns import sql_type
 from lakehouse.ingest.parser.plain_values import arrow_type
 from lakehouse.ingest.parser.row_rules import verdicts
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 RAW, QUARANTINE, ROLLUP = "raw", "quarantine", "rollup"
 DISORDERS = ("disordered_values", "disordered_counts", "disordered_times", "not_numbers", "unaligned")
-# Before the name of a rule: how many rows it judges, and how many of them break it.
-JUDGED, BROKEN = "judged_", "broken_"
 RAW_CLAIMS = ("without_event_time", "out_of_bounds", "not_numbers", "without_origin")
 _TEXTS = pa.schema({"table": pa.string(), "path": pa.string(), "figures": pa.string()})
 # Rows from the start on that a level keeps, and from that of the finer level.
@@ -39,7 +38,8 @@ _KEPT = ("kept_rows", "rows_where_finer")
 Row = dict[str, Any]
 # By file, what was measured of each of its levels and groupings.
 Measured = Mapping[str, Sequence[Mapping[str, Any]]]
-# By table and file; of raw and quarantine: ``rows`` by batch, ``held`` of batches so far, the ends of their times.
+# By table and file; of raw and quarantine: ``rows`` by batch, ``held`` of batches so far, the ends of their times, and
+# ``examples`` of rows that break a rule.
 Figures = Mapping[str, Mapping[str, Any]]
 
 
@@ -69,18 +69,22 @@ class Measuring:
             nodes = [added([self._of_nodes(rows)], by) for rows in pieces]
             return added(nodes, by).to_pylist() if nodes else []
         counts, times, held = list[pa.Table](), list[int](), 0
+        examples: dict[str, list[str]] = {}
         for rows in pieces:
             held += pc.sum(pc.less_equal(rows["batch"], self.through)).as_py() or 0
             is_new = pc.and_(
                 pc.greater(rows["batch"], self.since), pc.less_equal(rows["batch"], self.through)
             )
             own = rows.filter(is_new)
-            counts.append(added([self._of_raw(own) if table == RAW else _of_quarantine(own)], ["batch"]))
+            ones = self._of_raw(own, examples) if table == RAW else _of_quarantine(own)
+            counts.append(added([ones], ["batch"]))
             times += _ends(own["event_us"]) if table == RAW else []
         ends = {"low": min(times, default=None), "high": max(times, default=None)}
-        return {"held": held, **ends, "rows": added(counts, ["batch"]).to_pylist() if counts else []}
+        rows_of = added(counts, ["batch"]).to_pylist() if counts else []
+        return {"held": held, **ends, "rows": rows_of, "examples": examples}
 
-    def _of_raw(self, rows: pa.Table) -> pa.Table:
+    def _of_raw(self, rows: pa.Table, examples: dict[str, list[str]]) -> pa.Table:
+        """Return the claims about rows by batch; rows that break a rule are added to its examples."""
         low, high = self.stream.event_time_bounds
         # Lines are counted from 1, offsets from 0.
         first_line = 0 if self.stream.source.kind == "kafka" else 1
@@ -97,6 +101,9 @@ class Measuring:
         for rule in self.stream.share_rules:
             breaks = verdicts(ruled, rule)
             claims |= {JUDGED + rule.name: pc.is_valid(breaks), BROKEN + rule.name: breaks}
+            own = examples.setdefault(rule.name, [])
+            if len(own) < EXAMPLES:
+                own += examples_of(rows, {name: ruled[name] for name in rule.columns}, breaks)
         return _counted(rows, claims)
 
     def _ruled(self) -> set[str]:

@@ -18,6 +18,7 @@ from lakehouse.config.rules import Rule
 from lakehouse.ingest.parser.row_rules import broken
 from lakehouse.settings import Settings
 from quality.gate import GateFailed
+from quality.history import verified_through
 from tests.support.table_rows import table_rows
 
 if TYPE_CHECKING:
@@ -129,6 +130,41 @@ def test_a_rule_that_is_changed_judges_all_rows_again(lakehouse_of: Make, sessio
 
     with pytest.raises(GateFailed, match="1 of 2 new rows do not"):
         check_quality.run(settings, session, "thermometers")
+
+
+def test_every_rule_that_fails_is_named_with_its_count_its_share_and_masked_examples(
+    lakehouse_of: Make, session: SparkSession
+) -> None:
+    settings = settings_of(
+        lakehouse_of,
+        'on_failure = "withhold"\n[[streams.thermometers.rules]]\nexpect = "column_values_to_match_regex"\n'
+        'column = "device"\nregex = "^x"\non_failure = "withhold"\nsays = "Devices begin with x."',
+    )
+    land(settings, "lab-7", ["20.5", "99", "21", "-41"])
+    taken_in(settings, session)
+
+    with pytest.raises(GateFailed) as failed:
+        check_quality.run(settings, session, "thermometers")
+
+    one, other = (str(verdict) for verdict in failed.value.failed)
+    assert one == (
+        "rules.temp_be_between: temp is at least -40 and at most 85: 2 of 4 new rows do not (50.00%), "
+        "such as lab-7.csv:3: temp is 99.0; lab-7.csv:5: temp is -41.0"
+    )
+    assert other.startswith(
+        "rules.device_match_regex: Devices begin with x: 4 of 4 new rows do not (100.00%)"
+    )
+    assert "device is 'xxx-9'; " in other
+    assert "lab-7'" not in other
+
+
+def test_a_stream_whose_rule_warns_is_published(lakehouse_of: Make, session: SparkSession) -> None:
+    settings = settings_of(lakehouse_of, 'on_failure = "warn"')
+    land(settings, "a", ["20.5", "99"])
+    taken_in(settings, session)
+    check_quality.run(settings, session, "thermometers")
+
+    assert verified_through(settings.layout.quality, "thermometers") == 1
 
 
 VALUES = st.one_of(st.none(), st.integers(-5, 5))

@@ -52,7 +52,7 @@ export async function quality(sheet, parameters) {
   sheet.append(h("h1", {}, "Quality"), held(rules),
     h("p", {}, h("a", { href: failed ? "?view=quality" : "?view=quality&failed=true" }, failed ? "show all rules" : "show only rules that did not hold of late"),
       rules.length ? [" · ", h("a", { href: "/reports/index.html" }, "reports of the checks (Data Docs)")] : null));
-  sheet.append(table("Rules", [["stream", (rows) => rows[0].stream], ["table", (rows) => rows[0].table], ["rule", (rows) => rows[0].expectation], ["holds", (rows) => h("span", { class: rows[0].success ? "good" : "bad" }, rows[0].success ? "yes" : "no")],
-    ["observed", (rows) => cell(rows[0].observed), true], ["expected", (rows) => rows[0].expected], ["runs, newest first", (rows) => rows.map((row) => (row.success ? "●" : "✕")).join("")], ["checked", (rows) => rows[0].at]],
+  sheet.append(table("Rules", [["stream", (rows) => rows[0].stream], ["table", (rows) => rows[0].table], ["rule", (rows) => rows[0].says ?? rows[0].expectation], ["holds", (rows) => h("span", { class: rows[0].success ? "good" : "bad" }, rows[0].success ? "yes" : "no")],
+    ["observed", (rows) => rows[0].seen || cell(rows[0].observed), true], ["expected", (rows) => rows[0].expected], ["runs, newest first", (rows) => rows.map((row) => (row.success ? "●" : "✕")).join("")], ["checked", (rows) => rows[0].at]],
     failed ? rules.filter((rows) => rows.some((row) => !row.success)) : rules));
 }
