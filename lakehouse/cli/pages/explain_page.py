@@ -14,7 +14,7 @@ POINTS = 480
 
 def whole_page(facts: Facts, text: KindText, charts: Sequence[Facts]) -> str:
     """Return a page of what is known, the plan and its charts; before the first batch of the plan alone."""
-    known = [facts["description"], *text.found(facts)] if facts["batches"] else ["nothing taken in yet"]
+    known = [facts["description"], *text.results(facts)] if facts["batches"] else ["nothing taken in yet"]
     plan = "\n".join(f"{name + ':':<9} {sentence}" for name, sentence in plan_in_words(facts, text))
     return chart_page(f"query {facts['query']}", known, charts if facts["batches"] else (), plan)
 

@@ -52,7 +52,7 @@ def no_sentences(facts: Facts) -> Iterator[str]:
 class KindText:
     """Text of one kind of query: its list, the sentences of its plan and results, and its tables.
 
-    ``found``: sentences under ``heading``, between ``tables`` and ``last_tables``. ``charts``: those of its page, from
+    ``results``: sentences under ``heading``, between ``tables`` and ``last_tables``. ``charts``: those of its page, by
     facts, state and what is declared. ``waiting``: the next tick that raised alarms wait for.
     """
 
@@ -62,7 +62,7 @@ class KindText:
     tables: Sequence[Table]
     last_tables: Sequence[Table] = ()
     heading: str = ""
-    found: Callable[[Facts], Iterator[str]] = no_sentences
+    results: Callable[[Facts], Iterator[str]] = no_sentences
     charts: Callable[[Facts, Any, Declared], Sequence[Facts]] | None = None
     waiting: Callable[[Facts], str | None] | None = None
 
@@ -102,7 +102,7 @@ def print_explained(facts: Facts, text: KindText) -> None:
         return
     _print_scans(facts)
     print_tables(facts, text.tables)
-    sentences = list(text.found(facts))
+    sentences = list(text.results(facts))
     if sentences:
         print_line("\n".join(["", text.heading, *sentences]))
     print_tables(facts, text.last_tables)
@@ -139,11 +139,11 @@ def to_repair_in_words(waiting: Facts) -> str:
     return f"to repair: {waiting['rows']:,} logged rows of {taken}, {times}{begun}"
 
 
-def repairs_table(found: str, until: str = "stream time") -> Table:
-    """Return the last repairs; ``found`` and ``until`` are the headers of what they found and up to when."""
+def repairs_table(results: str, until: str = "stream time") -> Table:
+    """Return the last repairs; ``results`` and ``until`` are the headers of what they found and up to when."""
     columns: Columns = {
         **{"repair": "repair", "ended": ended_at, "through batch": "through", "rows looked at": "looked_at"},
-        **{found: "found", "beyond raw": "gone", until: of("time_us", time_text)},
+        **{results: "found", "beyond raw": "gone", until: of("time_us", time_text)},
     }
     return Table("last repairs", "last_repairs", columns)
 

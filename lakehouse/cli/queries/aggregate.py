@@ -135,7 +135,7 @@ TEXT = KindText(
     },
     plan=_plan,
     heading="answers",
-    found=found_in_words,
+    results=found_in_words,
     tables=(
         Table("buckets, as the last batch left them", "buckets", {"bucket": "bucket", **_HELD, **_COUNTED}),
         Table("last batches", "last_batches", _BATCH),

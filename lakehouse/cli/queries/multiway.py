@@ -83,7 +83,7 @@ TEXT = KindText(
     },
     plan=_plan,
     heading="completeness",
-    found=_results_in_words,
+    results=_results_in_words,
     tables=(
         Table(
             "sides, since the first batch",

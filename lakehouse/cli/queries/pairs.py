@@ -168,7 +168,7 @@ TEXT = KindText(
     },
     plan=_plan,
     heading="completeness",
-    found=found_in_words,
+    results=found_in_words,
     tables=(
         Table("buckets, as the last batch left them", "buckets", _BUCKET),
         Table("last batches", "last_batches", _BATCH),
