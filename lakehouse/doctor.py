@@ -197,7 +197,7 @@ def _stores(settings: Settings) -> Iterator[Finding]:
     if not remote:
         return
     from lakehouse.ingest.sources.files import matching
-    from lakehouse.storage.stores.store_client import StoreUnavailable
+    from lakehouse.storage.stores.store_access import StoreUnavailable
 
     for name, source in remote.items():
         try:
@@ -218,7 +218,7 @@ def _store_of_tables(settings: Settings) -> Iterator[Finding]:
     if not is_on_store(place):
         return
     from lakehouse.spark.jars import missing_jars, reaches
-    from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
+    from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
     from lakehouse.storage.stores.store_path import StorePath
     from lakehouse.storage.stores.store_race import ROUNDS, WRITERS, winners
 

@@ -222,7 +222,7 @@ def empty_landings(home: HomeState) -> Iterator[Finding]:
     """Streams with folders that cannot be listed, or that have read nothing and whose path no file matches now."""
     from lakehouse.ingest.sources.files import matching
     from lakehouse.ingest.sources.unmatched import no_match, unlisted
-    from lakehouse.storage.stores.store_client import StoreUnavailable
+    from lakehouse.storage.stores.store_access import StoreUnavailable
 
     for name, stream in (home.settings.streams if home.settings else {}).items():
         if stream.source.kind == "kafka":

@@ -26,11 +26,15 @@ _PLACE = re.compile("|".join(f"{scheme}://{bucket}{_KEYS}" for scheme, bucket in
 
 
 class Address(NamedTuple):
-    """An object's store, bucket and key, or a pattern of keys; on Azure a bucket is ``container@account...``."""
+    """An object's store, bucket and key, or a pattern of keys; on Azure a bucket is ``container@account...``.
+
+    ``endpoint``: where a store of S3 is, None for where the environment says.
+    """
 
     scheme: str
     bucket: str
     key: str
+    endpoint: str | None = None
 
     @property
     def root(self) -> str:
@@ -63,11 +67,11 @@ def is_bucket(scheme: str, bucket: str) -> bool:
     return bool(re.fullmatch(_BUCKETS[scheme], bucket))
 
 
-def address_of(url: str) -> Address:
+def address_of(url: str, endpoint: str | None = None) -> Address:
     """Return what a URL names; the key may hold any character, ``?`` and ``#`` among them."""
     scheme, _, place = url.partition("://")
     bucket, _, key = place.partition("/")
-    return Address(scheme, bucket, key)
+    return Address(scheme, bucket, key, endpoint)
 
 
 def fixed_part(pattern: str) -> str:

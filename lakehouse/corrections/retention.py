@@ -40,7 +40,7 @@ from lakehouse.spark import tables
 from lakehouse.storage.corrections import RETENTION, Correction, known_from, raw_from, read_corrections
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
-from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
+from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
 from lakehouse.storage.tables.rollup_table import read_marker
 
 log = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ from lakehouse.storage.control.outcomes import error_text
 from lakehouse.storage.control.session import LeaseLost
 from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.heartbeats import TIMEOUT_S
-from lakehouse.storage.stores.store_client import StoreUnavailable
+from lakehouse.storage.stores.store_access import StoreUnavailable
 from lakehouse.storage.tables.integrity import why_failed
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ def connected(
     connection = duckdb.connect(":memory:", config=dict(config or {}))
     for scheme in stores_used():
         # Few homes have tables on a store.
-        from lakehouse.storage.stores.store_access import duckdb_filesystem
+        from lakehouse.storage.stores.store_files import duckdb_filesystem
 
         connection.register_filesystem(duckdb_filesystem(scheme))
     return connection

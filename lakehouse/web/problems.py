@@ -16,7 +16,7 @@ from starlette.responses import Response
 from lakehouse.serving.ask.question import AskError, UnknownStream
 from lakehouse.serving.sandbox.sandbox import SqlFailed
 from lakehouse.serving.versions.versions import NotPublished, VersionGone
-from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
+from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
 from lakehouse.web.security.tokens import Token
 
 logger = logging.getLogger(__name__)

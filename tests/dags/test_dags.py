@@ -22,7 +22,7 @@ from lakehouse.spark.session import EngineIncomplete
 from lakehouse.storage.control.database import ControlUnreachable
 from lakehouse.storage.control.lease import LeaseHeld
 from lakehouse.storage.query_meaning import QueryChanged
-from lakehouse.storage.stores.store_client import StoreUnavailable
+from lakehouse.storage.stores.store_access import StoreUnavailable
 from lakehouse.storage.tables.tables_place import stores_used
 from quality.gate import GateFailed
 

@@ -20,7 +20,7 @@ from jobs import maintain
 from lakehouse.ingest.sources import object_store
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.set_aside import read_set_aside
-from lakehouse.storage.stores.store_client import StoreUnavailable
+from lakehouse.storage.stores.store_access import StoreUnavailable
 from tests.algorithms.packets import made
 from tests.ingest.sources.test_network import NEW, OLD, tsv
 from tests.support.killing import kill

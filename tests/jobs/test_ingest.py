@@ -13,7 +13,7 @@ import pytest
 from jobs import ingest, requeue
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.settings import load_settings
-from lakehouse.storage.stores.store_client import StoreUnavailable
+from lakehouse.storage.stores.store_access import StoreUnavailable
 from lakehouse.storage.tables.table_log import read_rows
 from tests.ingest.no_session import no_session
 from tests.ingest.sources.test_unmatched import make_too_deep

@@ -38,7 +38,7 @@ from lakehouse.ingest.sources.landed_content import (
 from lakehouse.ingest.sources.manifest import TEXT, Columns, LandedFile, Seen, json_columns
 from lakehouse.ingest.sources.nfdump import field_names
 from lakehouse.storage.envelope import Message
-from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
+from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -25,13 +25,13 @@ from stat import S_ISREG
 from typing import IO, NamedTuple
 
 from lakehouse.config.landing import landing_folder
-from lakehouse.config.store_address import is_remote
+from lakehouse.config.store_address import address_of, is_remote
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import object_store
 from lakehouse.ingest.sources.compressed import BLOCK_BYTES, inflated, is_compressed
 from lakehouse.ingest.sources.manifest import Seen
-from lakehouse.storage.stores import store_pieces
-from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
+from lakehouse.storage.stores import store_files
+from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
 
 _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 # Of a digest, so many hexadecimal digits are kept: files are not made to collide.
@@ -102,7 +102,7 @@ def on_disk(path: str) -> str:
 
 @contextmanager
 def opened(
-    path: str, landing: Landing = ANYWHERE, piece: int = store_pieces.PIECE_BYTES
+    path: str, landing: Landing = ANYWHERE, piece: int = store_files.PIECE_BYTES
 ) -> Iterator[IO[bytes]]:
     """Open a file to be read; of an object so many bytes are fetched at once.
 
@@ -115,7 +115,7 @@ def opened(
     """
     known = landing.known
     if is_remote(path):
-        with store_pieces.opened(path, landing.endpoint, piece) as object_:
+        with store_files.opened(address_of(path, landing.endpoint), piece) as object_:
             if known and not object_store.is_same(object_, known):
                 raise Changed(_CHANGED)
             yield object_

@@ -15,15 +15,13 @@ from io import BufferedReader
 
 from lakehouse.config.store_address import address_of, fixed_part
 from lakehouse.ingest.sources.manifest import Seen
-from lakehouse.storage.stores.store_by_scheme import objects_of
-from lakehouse.storage.stores.store_client import StoreUnavailable
+from lakehouse.storage.stores import store_objects
+from lakehouse.storage.stores.store_access import StoreUnavailable
+from lakehouse.storage.stores.store_files import tag_of
 from lakehouse.storage.stores.store_objects import Head
-from lakehouse.storage.stores.store_pieces import tag_of
 
 # Enough for a header; a whole file is read in larger pieces, a request each.
 HEAD_BYTES = 64 * 1024
-# The most that a store tells at once.
-_PAGE_KEYS = 1000
 _OF_CONTENT = re.compile(r"[0-9a-f]{32}(-[0-9]+)?")
 _OF_TASK = re.compile(rf"{re.escape(StoreUnavailable.__module__)}\.StoreUnavailable: (.*)")
 Part = re.Pattern[str] | str | None
@@ -41,17 +39,19 @@ def unavailable_in(error: Exception) -> StoreUnavailable | None:
 def listed(url: str, endpoint: str | None, after: str = "") -> Iterator[tuple[str, Seen]]:
     """Yield the objects that a URL with a pattern names, by key, with the time of their upload.
 
-    ``after``: only keys behind this one. Cost: a request for each 1,000 keys that begin as the pattern does.
+    ``after``: only keys behind this one. Cost: a request for each 1,000 keys that begin as the pattern does, and one
+    for each empty object: consoles mark a folder by one, whose key ends with a slash.
 
     Raises:
         StoreUnavailable: when the store does not answer, has no such bucket, or refuses.
     """
-    place = address_of(url)
+    place = address_of(url, endpoint)
     is_named = key_filter(place.key)
     begins = place._replace(key=fixed_part(place.key))
-    for key, head in objects_of(place, endpoint).listed(begins, after, _PAGE_KEYS):
+    for key, head in store_objects.listed(begins, after):
         # Lines carry names joined by this character.
-        if is_named(key) and "\0" not in key:
+        is_file = is_named(key) and "\0" not in key
+        if is_file and (head.size or store_objects.exists(place._replace(key=key))):
             yield f"{place.root}/{key}", _seen(head)
 
 
@@ -62,8 +62,7 @@ def seen(url: str, endpoint: str | None) -> Seen:
         FileNotFoundError: when it is gone.
         StoreUnavailable, ObjectUnread: as of reading it.
     """
-    place = address_of(url)
-    return _seen(objects_of(place, endpoint).head(place))
+    return _seen(store_objects.head(address_of(url, endpoint)))
 
 
 def is_same(file: BufferedReader, known: Seen) -> bool:
@@ -73,8 +72,7 @@ def is_same(file: BufferedReader, known: Seen) -> bool:
 
 def delete(url: str, endpoint: str | None) -> None:
     """Delete an object."""
-    place = address_of(url)
-    objects_of(place, endpoint).delete(place)
+    store_objects.delete(address_of(url, endpoint))
 
 
 def _seen(head: Head) -> Seen:

@@ -11,7 +11,7 @@ from pathlib import Path
 from lakehouse.config.landing import landing_folder
 from lakehouse.config.store_address import address_of, is_remote
 from lakehouse.config.stream import Source
-from lakehouse.storage.stores.store_by_scheme import objects_of
+from lakehouse.storage.stores.store_objects import listed
 
 _EXAMPLES = 3
 _MOST = 1000
@@ -39,8 +39,8 @@ def no_match(source: Source) -> str:
 
 
 def _of_store(source: Source) -> str:
-    folder = address_of(landing_folder(source.path))
-    found = objects_of(folder, source.endpoint).listed(folder, page=_MOST)
+    folder = address_of(landing_folder(source.path), source.endpoint)
+    found = listed(folder)
     names = [key.removeprefix(folder.key) for key, _ in islice(found, _MOST)]
     return f"{folder.url} holds {_some(names)}"
 

@@ -67,7 +67,7 @@ def look(folder: Path) -> None:
     store = store_of(folder)
     if store is None:
         return
-    from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
+    from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
 
     try:
         download_current(folder, store)

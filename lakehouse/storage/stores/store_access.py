@@ -1,75 +1,65 @@
-"""Options by which deltalake, Arrow, DuckDB and Spark reach an object store themselves.
+"""Access to object stores: credentials, addresses, options of each library, and the errors that all of them become.
 
-On S3 all are told what AWS's own library finds, so a profile, a role or an endpoint that serves one serves the others.
-On the other stores all but Spark are one library of Rust, which looks for credentials itself (``store_clouds.py``).
-Spark looks for them itself on every store, since what it is told can be read on its pages.
+    s3       whatever AWS's own library finds: variables ``AWS_...``, profiles, single sign-on, roles of the machine
+    gs       GOOGLE_APPLICATION_CREDENTIALS, GOOGLE_SERVICE_ACCOUNT, gcloud's default login, the machine's account
+    abfss    AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY, AZURE_CLIENT_ID with its secret or token file, az, the
+             machine's identity
+
+obstore and deltalake have one engine, which goes through the chains of Google and Microsoft by itself; for S3 it is
+given what AWS's library finds. Spark looks for credentials itself, since its options can be read on its pages.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from lakehouse.storage.stores.store_client import client, credentials, is_amazon
+from lakehouse.config.store_address import Address
 
+_ENDPOINTS = {"gs": ("GOOGLE_BASE_URL",), "abfss": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")}
 _REGION = "us-east-1"
+# Amazon's own address, which has a name for each bucket; others seldom have.
+_AMAZON = re.compile(r"https://s3\.(?:([a-z0-9-]+)\.)?amazonaws\.com(?:\.cn)?")
+NO_CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role",
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS, or log in with gcloud, or give the machine a service account",
+    "abfss": "set AZURE_STORAGE_ACCOUNT_KEY or AZURE_CLIENT_ID and its like, or give the machine an identity",
+}
 
 
-def delta_options(scheme: str, bucket: str) -> dict[str, str]:
-    """Return how deltalake reaches a store."""
-    if scheme != "s3":
-        from lakehouse.storage.stores.store_clouds import delta_options as of_cloud
+class StoreUnavailable(RuntimeError):
+    """A store does not answer, or refuses who asks: whoever asked fails, and asks again later."""
 
-        return of_cloud(scheme, bucket)
-    key, secret, token = credentials()
-    endpoint = _endpoint()
+
+class ObjectUnread(RuntimeError):
+    """A store does not give one object, or it was replaced while it was read; others may be given."""
+
+
+def engine_options(place: Address) -> dict[str, str]:
+    """Return how the engine of obstore and deltalake reaches a bucket, beyond what it finds by itself."""
+    endpoint = endpoint_of(place)
+    options = {"allow_http": "true"} if endpoint.startswith("http:") else {}
+    if place.scheme == "abfss":
+        options["account_name"] = _account(place.bucket)
+    return options | _of_s3(endpoint) if place.scheme == "s3" else options
+
+
+def _of_s3(endpoint: str) -> dict[str, str]:
+    key, secret, token = _credentials()
+    amazon = _AMAZON.fullmatch(endpoint)
     options = {
         "aws_access_key_id": key,
         "aws_secret_access_key": secret,
-        "aws_region": _region(),
-        "aws_endpoint": endpoint,
-        "aws_allow_http": str(endpoint.startswith("http:")).lower(),
-        # A version's log entry is only written where there is none.
+        "aws_region": (amazon and amazon[1]) or _region(),
+        "aws_virtual_hosted_style_request": str(bool(amazon)).lower(),
+        # An object that must be new, such as a version's log entry, is only written where there is none.
         "aws_conditional_put": "etag",
     }
-    return options | ({"aws_session_token": token} if token else {})
-
-
-def arrow_filesystem(scheme: str) -> Any:
-    """Return Arrow's way to the stores of a kind, whose paths begin with the bucket."""
-    if scheme != "s3":
-        from lakehouse.storage.stores.store_arrow import arrow_filesystem as of_cloud
-
-        return of_cloud(scheme)
-    return _filesystem(os.getpid(), *credentials(), _endpoint(), _region())
-
-
-def duckdb_filesystem(scheme: str) -> Any:
-    """Return DuckDB's way to the stores of a kind, by URL."""
-    if scheme != "s3":
-        from lakehouse.storage.stores.store_arrow import duckdb_filesystem as of_cloud
-
-        return of_cloud(scheme)
-    from fsspec.implementations.arrow import ArrowFSWrapper
-
-    return ArrowFSWrapper(arrow_filesystem(scheme))
-
-
-@lru_cache(4)
-def _filesystem(_process: int, key: str, secret: str, token: str | None, endpoint: str, region: str) -> Any:
-    from pyarrow.fs import S3FileSystem
-
-    address = urlsplit(endpoint)
-    return S3FileSystem(
-        access_key=key,
-        secret_key=secret,
-        session_token=token,
-        region=region,
-        scheme=address.scheme,
-        endpoint_override=None if is_amazon(endpoint) else address.netloc,
-    )
+    options |= {"aws_session_token": token} if token else {}
+    return options if amazon else options | {"aws_endpoint": endpoint}
 
 
 def spark_options(scheme: str) -> dict[str, str]:
@@ -77,21 +67,96 @@ def spark_options(scheme: str) -> dict[str, str]:
     if scheme != "s3":
         # The options of a connector that the configuration names are the configuration's.
         return {}
-    endpoint = _endpoint()
-    told = {
+    endpoint = endpoint_of(Address("s3", "", ""))
+    own = {
         "impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         "aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
         "endpoint.region": _region(),
     }
-    if not is_amazon(endpoint):
-        told |= {"endpoint": endpoint, "path.style.access": "true"}
-    options = {f"spark.hadoop.fs.s3a.{name}": value for name, value in told.items()}
-    return {"spark.hadoop.fs.s3.impl": told["impl"], **options}
+    if not _AMAZON.fullmatch(endpoint):
+        own |= {"endpoint": endpoint, "path.style.access": "true"}
+    options = {f"spark.hadoop.fs.s3a.{name}": value for name, value in own.items()}
+    return {"spark.hadoop.fs.s3.impl": own["impl"], **options}
 
 
-def _endpoint() -> str:
-    return str(client(None).meta.endpoint_url)
+def endpoint_of(place: Address) -> str:
+    """Return the address of a store; an empty text for the own one of Google or Microsoft.
+
+    Raises:
+        StoreUnavailable: when it is none, or holds a user name.
+    """
+    if place.scheme == "s3":
+        return str(_client(place.endpoint).endpoint_url)
+    return next((found for name in _ENDPOINTS[place.scheme] if (found := os.environ.get(name))), "")
+
+
+def shown_endpoint(place: Address) -> str:
+    """Return the address of a store as errors show it."""
+    own = {
+        "gs": "https://storage.googleapis.com",
+        "abfss": f"https://{_account(place.bucket)}.blob.core.windows.net",
+    }
+    address = urlsplit(endpoint_of(place) or own[place.scheme])
+    return f"{address.scheme}://{address.hostname}" + (f":{address.port}" if address.port else "")
+
+
+def _account(bucket: str) -> str:
+    return bucket.partition("@")[2].partition(".")[0]
 
 
 def _region() -> str:
-    return client(None).meta.region_name or _REGION
+    return _client(None).region_name or _REGION
+
+
+@lru_cache(1)
+def _session() -> Any:
+    try:
+        import botocore.session
+    except ImportError:
+        raise StoreUnavailable("credentials of S3 need botocore: pip install 'tidemark[s3]'") from None
+    return botocore.session.Session()
+
+
+@lru_cache(8)
+def _client(endpoint: str | None) -> Any:
+    """Return the endpoint and region of S3, as AWS's library has them."""
+    session = _session()
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        found = session.create_client("s3", endpoint_url=endpoint).meta
+    except BotoCoreError as error:
+        raise StoreUnavailable(f"no client of S3 can be made: {type(error).__name__}{_profile()}") from None
+    except ValueError:
+        raise StoreUnavailable("the endpoint of S3 (AWS_ENDPOINT_URL) is no address") from None
+    if urlsplit(found.endpoint_url).username is not None:
+        raise StoreUnavailable("the endpoint of S3 (AWS_ENDPOINT_URL) has a user name or password in it")
+    return found
+
+
+def _credentials() -> tuple[str, str, str | None]:
+    """Return key, secret and perhaps a token of S3, as they hold now."""
+    session = _session()
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        found = session.get_credentials()
+        now = found.get_frozen_credentials() if found else None
+    except BotoCoreError as error:
+        raise StoreUnavailable(f"no credentials of S3: {type(error).__name__}{_profile()}") from None
+    if now is None:
+        # Those that come later are looked for again.
+        forget()
+        raise StoreUnavailable(f"there are no credentials: {NO_CREDENTIALS['s3']}")
+    return now.access_key, now.secret_key, now.token
+
+
+def forget() -> None:
+    """Look again for credentials and addresses of S3 the next time."""
+    _session.cache_clear()
+    _client.cache_clear()
+
+
+def _profile() -> str:
+    profile = os.environ.get("AWS_PROFILE")
+    return f"; AWS_PROFILE is {profile!r}" if profile else ""

@@ -18,11 +18,9 @@ from typing import Any
 from zlib import crc32
 
 from lakehouse.config.store_address import SCHEMES, Address
-from lakehouse.storage.stores.store_access import arrow_filesystem
-from lakehouse.storage.stores.store_by_scheme import objects_of
-from lakehouse.storage.stores.store_client import ObjectUnread
-from lakehouse.storage.stores.store_objects import Objects
-from lakehouse.storage.stores.store_pieces import PIECE_BYTES, opened
+from lakehouse.storage.stores import store_objects
+from lakehouse.storage.stores.store_access import ObjectUnread
+from lakehouse.storage.stores.store_files import PIECE_BYTES, opened
 
 # What a path makes of a URL's scheme.
 _FIRST = tuple((f"{scheme}:",) for scheme in SCHEMES)
@@ -50,10 +48,6 @@ class StorePath(PosixPath):
         return Address(self.scheme, self.parts[1], "/".join(self.parts[2:]))
 
     @property
-    def _objects(self) -> Objects:
-        return objects_of(self.address)
-
-    @property
     def _folder(self) -> Address:
         """Prefix of the keys below."""
         place = self.address
@@ -70,7 +64,7 @@ class StorePath(PosixPath):
             FileNotFoundError: when there is no such object.
             StoreUnavailable, ObjectUnread: as of reading it.
         """
-        found = self._objects.head(self.address)
+        found = store_objects.head(self.address)
         seconds = found.uploaded.timestamp()
         whole = (kinds.S_IFREG, crc32(found.tag.encode()), 0, 0, 0, 0, found.size, *[int(seconds)] * 3)
         return os.stat_result(whole, {"st_mtime": seconds, "st_mtime_ns": int(seconds * 1000) * 1_000_000})
@@ -85,7 +79,7 @@ class StorePath(PosixPath):
 
     def is_dir(self, **_options: Any) -> bool:
         """True if there is an object below this path."""
-        return next(self._objects.listed(self._folder, page=1), None) is not None
+        return next(store_objects.listed(self._folder, page=1), None) is not None
 
     def exists(self, **_options: Any) -> bool:
         """True if there is such an object, or one below."""
@@ -100,7 +94,7 @@ class StorePath(PosixPath):
         Raises:
             FileNotFoundError: when there is no such object.
         """
-        return self._objects.content(self.address)
+        return store_objects.content(self.address)
 
     def read_text(
         self, encoding: str | None = None, errors: str | None = None, newline: str | None = None
@@ -118,7 +112,7 @@ class StorePath(PosixPath):
         return first, last, length
 
     def _piece(self, at: int, size: int) -> bytes:
-        found = self._objects.piece(self.address, at, size, "")
+        found = store_objects.piece(self.address, at, size, "")
         return found.content if found else b""
 
     def write_new(self, content: bytes) -> None:
@@ -127,13 +121,11 @@ class StorePath(PosixPath):
         Raises:
             FileExistsError: when it is there, perhaps by this very call: its answer may be lost, and it is tried again.
         """
-        self._objects.write_new(self.address, content)
+        store_objects.write_new(self.address, content)
 
     def upload(self, file: Path) -> None:
         """Write a file of this machine, of any size, as an object."""
-        filesystem = arrow_filesystem(self.scheme)
-        with file.open("rb") as whole, filesystem.open_output_stream("/".join(self.parts[1:])) as stream:
-            shutil.copyfileobj(whole, stream, PIECE_BYTES)
+        store_objects.upload(self.address, file)
 
     def download(self, file: Path, size: int) -> None:
         """Write an object of a known size, which is never replaced, to a file of this machine.
@@ -142,14 +134,14 @@ class StorePath(PosixPath):
             FileNotFoundError: when there is no such object.
             ObjectUnread: when it has another size.
         """
-        with opened(str(self), None) as whole, file.open("wb") as stream:
+        with opened(self.address) as whole, file.open("wb") as stream:
             shutil.copyfileobj(whole, stream, PIECE_BYTES)
         if file.stat().st_size != size:
             raise ObjectUnread(f"{self} has not the {size:,} bytes that it was written with")
 
     def iterdir(self) -> Iterator[StorePath]:  # type: ignore[override]
         """Yield what is directly below, objects and folders."""
-        yield from (self / name for name in self._objects.level(self._folder))
+        yield from (self / name for name in store_objects.level(self._folder))
 
     def glob(self, pattern: str, **_options: Any) -> Iterator[StorePath]:  # type: ignore[override]
         """Yield what is directly below and has such a name."""
@@ -157,7 +149,7 @@ class StorePath(PosixPath):
 
     def rglob(self, pattern: str, **_options: Any) -> Iterator[StorePath]:  # type: ignore[override]
         """Yield the objects below, at any depth, that have such a name."""
-        for key, _ in self._objects.listed(self._folder):
+        for key, _ in store_objects.listed(self._folder):
             name = key.rpartition("/")[2]
             if name and fnmatchcase(name, pattern):
                 yield StorePath(self.address.root, key)
@@ -165,13 +157,13 @@ class StorePath(PosixPath):
     def after(self, name: str) -> list[str]:
         """Return the names of the objects directly below that come behind a name, in order."""
         folder = self._folder
-        found = self._objects.listed(folder, f"{folder.key}{name}")
+        found = store_objects.listed(folder, f"{folder.key}{name}")
         names = (key.removeprefix(folder.key) for key, _ in found)
         return [each for each in names if "/" not in each]
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete an object; one that is gone is passed over."""
-        self._objects.delete(self.address)
+        store_objects.delete(self.address)
 
 
 def entries_after(log: Path, version: int) -> Iterator[Path]:

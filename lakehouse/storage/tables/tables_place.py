@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lakehouse.config.store_address import SCHEMES, is_remote
+from lakehouse.config.store_address import SCHEMES, address_of, is_remote
 from lakehouse.storage.atomic_files import write_json
 from lakehouse.storage.damaged import naming
 
@@ -101,9 +101,9 @@ def options_of(table: Path) -> dict[str, str] | None:
     """Return how deltalake reaches a table; None for one in a folder."""
     if not is_on_store(table):
         return None
-    from lakehouse.storage.stores.store_access import delta_options
+    from lakehouse.storage.stores.store_access import engine_options
 
-    return delta_options(table.parts[0].removesuffix(":"), table.parts[1])
+    return engine_options(address_of(str(table)))
 
 
 def delta_table(table: Path) -> DeltaTable:

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import tempfile
 import time
+import urllib.request
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +24,10 @@ import pytest
 
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources.listing import Look
-from lakehouse.storage.stores import store_client
+from lakehouse.storage.stores import store_access
 
 PAGE = 1000
+_COUNT = "/-/requests"
 _OBJECT = (
     "<Contents><Key>in/{:012}.csv</Key><LastModified>2026-01-05T06:00:00.000Z</LastModified>"
     "<ETag>&quot;d41d8cd98f00b204e9800998ecf8427e&quot;</ETag><Size>1</Size><StorageClass>STANDARD</StorageClass></Contents>"
@@ -47,29 +49,19 @@ def _looks(keys: int) -> dict[str, float]:
             {"path": "s3://store/in/*.csv", "format": "csv", "endpoint": endpoint, "key_order": "time"}
         )
         for name in ("all", "next"):
-            with _requests(endpoint) as asked:
-                began = time.process_time()
-                look = Look(Path(folder), source)
-                seen = sum(len(piece) for piece in look.pieces())
-                look.note()
-                found[f"{name}_s"] = round(time.process_time() - began, 4)
-            found |= {f"{name}_requests": len(asked), f"{name}_keys": seen}
+            before, began = _requests(endpoint), time.process_time()
+            look = Look(Path(folder), source)
+            seen = sum(len(piece) for piece in look.pieces())
+            look.note()
+            found[f"{name}_s"] = round(time.process_time() - began, 4)
+            found |= {f"{name}_requests": _requests(endpoint) - before, f"{name}_keys": seen}
     return found
 
 
-@contextmanager
-def _requests(endpoint: str) -> Iterator[list[str]]:
-    asked: list[str] = []
-
-    def note(event_name: str, **_: object) -> None:
-        asked.append(event_name)
-
-    events = store_client.client(endpoint).meta.events
-    events.register("before-send.s3", note)
-    try:
-        yield asked
-    finally:
-        events.unregister("before-send.s3", note)
+def _requests(endpoint: str) -> int:
+    """Return how many listings the server has answered."""
+    with urllib.request.urlopen(f"{endpoint}{_COUNT}") as answer:
+        return int(answer.read())
 
 
 @contextmanager
@@ -82,21 +74,28 @@ def _answering(keys: int) -> Iterator[str]:
             patch.delenv(name)
         patch.setenv("AWS_ACCESS_KEY_ID", "any")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "any")
+        store_access.forget()
         try:
             yield f"http://127.0.0.1:{here.recv()}"
         finally:
+            store_access.forget()
             server.terminate()
             server.join()
 
 
 def _serve(keys: int, port: Connection) -> None:
     objects = [_OBJECT.format(number) for number in range(keys)]
+    answered: list[str] = []
     names = [f"in/{number:012}.csv" for number in range(keys)]
 
     class Answers(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            if self.path == _COUNT:
+                self._send(str(len(answered)).encode())
+                return
+            answered.append(self.path)
             asked = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
             after = asked.get("continuation-token") or asked.get("start-after", "")
             low = bisect_right(names, after)
@@ -108,6 +107,9 @@ def _serve(keys: int, port: Connection) -> None:
                 f"<Name>store</Name><KeyCount>{high - low}</KeyCount><MaxKeys>{PAGE}</MaxKeys>"
                 f"<IsTruncated>{str(is_cut).lower()}</IsTruncated>{more}{''.join(objects[low:high])}</ListBucketResult>"
             ).encode()
+            self._send(body)
+
+        def _send(self, body: bytes) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "application/xml")
             self.send_header("Content-Length", str(len(body)))

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from lakehouse.config.landing import located
+from lakehouse.config.store_address import address_of
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import object_store
 from lakehouse.ingest.sources.files import matching
 from lakehouse.ingest.sources.landed_content import delete
 from lakehouse.ingest.sources.manifest_store import ManifestStore
-from lakehouse.storage.stores import store_pieces
-from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
-from lakehouse.storage.stores.store_clouds import Written
+from lakehouse.storage.stores import store_files
+from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
+from lakehouse.storage.stores.store_objects import Written
 from lakehouse.storage.stores.store_path import StorePath
 from tests.support.stores.azure import Azurite
 from tests.support.stores.clouds import ROOTS, cloud
@@ -72,13 +73,13 @@ def test_names_that_no_path_would_have_are_read_like_others(landing: str, name: 
     put(f"{landing}/{name}", name.encode())
 
     assert name in dict(matching(source(f"{landing}/")))
-    with store_pieces.opened(f"{landing}/{name}", None) as file:
+    with store_files.opened(address_of(f"{landing}/{name}")) as file:
         assert file.read() == name.encode()
 
 
 def test_object_that_is_replaced_while_it_is_read_is_not_two_halves(landing: str) -> None:
     put(f"{landing}/a", b"a" * 1000)
-    with store_pieces.opened(f"{landing}/a", None, 100) as file:
+    with store_files.opened(address_of(f"{landing}/a"), 100) as file:
         assert file.read(100) == b"a" * 100
         put(f"{landing}/a", b"b" * 1000)
         with pytest.raises(ObjectUnread, match="replaced while it was read"):
@@ -89,7 +90,7 @@ def test_object_that_is_deleted_is_a_file_that_is_gone(landing: str) -> None:
     put(f"{landing}/a")
     for _ in range(2):
         delete(f"{landing}/a")
-    with pytest.raises(FileNotFoundError), store_pieces.opened(f"{landing}/a", None) as file:
+    with pytest.raises(FileNotFoundError), store_files.opened(address_of(f"{landing}/a")) as file:
         file.read(1)
     with pytest.raises(FileNotFoundError):
         object_store.seen(f"{landing}/a", None)

@@ -26,8 +26,8 @@ from lakehouse.serving.versions.versions import (
     store_of,
     versions,
 )
-from lakehouse.storage.stores import store_client
-from lakehouse.storage.stores.store_client import StoreUnavailable
+from lakehouse.storage.stores import store_access
+from lakehouse.storage.stores.store_access import StoreUnavailable
 from lakehouse.storage.stores.store_path import StorePath
 from lakehouse.storage.tables.tables_place import use
 from tests.support.stores.s3 import BUCKET, S3, named
@@ -208,7 +208,7 @@ def test_while_the_store_is_away_the_last_version_that_was_downloaded_answers(
     published(publisher, there, 1, {})
     look(reader)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    store_client._client.cache_clear()
+    store_access.forget()
     try:
         with caplog.at_level(logging.WARNING):
             for _ in range(2):
@@ -222,4 +222,4 @@ def test_while_the_store_is_away_the_last_version_that_was_downloaded_answers(
         with pytest.raises(StoreUnavailable):
             hold_downloaded(machine(tmp_path, "third", request.node.name))
     finally:
-        store_client._client.cache_clear()
+        store_access.forget()

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse.storage.stores import store_pieces
-from lakehouse.storage.stores.store_access import duckdb_filesystem
-from lakehouse.storage.stores.store_client import ObjectUnread, StoreUnavailable
+from lakehouse.storage.stores import store_files, store_objects
+from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
+from lakehouse.storage.stores.store_files import duckdb_filesystem
 from lakehouse.storage.stores.store_path import StorePath, entries_after
 from lakehouse.storage.stores.store_race import winners
 from lakehouse.storage.tables import table_files
@@ -116,7 +116,7 @@ def test_file_goes_there_and_comes_back(place: StorePath, tmp_path: Path) -> Non
 def test_object_is_read_in_pieces_of_any_number(place: StorePath, size: int) -> None:
     content = os.urandom(size)
     (place / f"{size}").write_new(content)
-    with store_pieces.opened(str(place / f"{size}"), None, 100) as file:
+    with store_files.opened((place / f"{size}").address, 100) as file:
         assert file.read() == content
 
 
@@ -150,8 +150,6 @@ def test_wrong_secret_is_refused_and_nothing_of_it_told(
 ) -> None:
     if scheme == "gs":
         pytest.skip("the stand-in takes any credentials")
-    from lakehouse.storage.stores import store_clouds
-
     for name, wrong in (
         ("AZURE_STORAGE_ACCOUNT_KEY", base64.b64encode(b"hunter2").decode()),
         ("AZURE_STORAGE_ACCOUNT_KEY", "hunter2"),
@@ -160,7 +158,7 @@ def test_wrong_secret_is_refused_and_nothing_of_it_told(
         with monkeypatch.context() as patch:
             patch.delenv("AZURE_STORAGE_ACCOUNT_KEY")
             patch.setenv(name, wrong)
-            store_clouds._made.cache_clear()
+            store_objects._made.cache_clear()
             for ask in (lambda: (place / "a").write_new(b""), place.is_dir):
                 with pytest.raises((ObjectUnread, StoreUnavailable)) as refused:
                     ask()
@@ -168,7 +166,7 @@ def test_wrong_secret_is_refused_and_nothing_of_it_told(
             with pytest.raises(OSError) as failed:
                 DeltaTable(str(place), storage_options=options_of(place))
             assert wrong not in str(failed.value) and "hunter2" not in str(failed.value)
-    store_clouds._made.cache_clear()
+    store_objects._made.cache_clear()
 
 
 def test_store_whose_library_is_missing_says_what_to_install(
@@ -176,7 +174,7 @@ def test_store_whose_library_is_missing_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(
-        StoreUnavailable, match=r"needs obstore: pip install 'tidemark\[gs\]' or 'tidemark\[abfss\]'"
+        StoreUnavailable, match=r"needs obstore: pip install 'tidemark\[s3\]', 'tidemark\[gs\]' or"
     ):
         place.is_dir()
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.storage.stores import store_client
-from lakehouse.storage.stores.store_client import StoreUnavailable
+from lakehouse.config.store_address import Address
+from lakehouse.storage.stores import store_access, store_objects
+from lakehouse.storage.stores.store_access import StoreUnavailable
 from lakehouse.storage.stores.store_path import StorePath, entries_after
 from lakehouse.storage.stores.store_race import WRITERS, winners
 from lakehouse.storage.tables.tables_place import (
@@ -93,12 +94,12 @@ def test_what_is_deleted_is_gone(table: StorePath) -> None:
 
 def test_a_store_that_is_away_is_no_file_that_is_gone(store: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    store_client._client.cache_clear()
+    store_access.forget()
     try:
         with pytest.raises(StoreUnavailable):
             StorePath(f"{ROOT}/raw/t").is_file()
     finally:
-        store_client._client.cache_clear()
+        store_access.forget()
 
 
 def test_a_home_remembers_where_its_tables_are(tmp_path: Path) -> None:
@@ -124,16 +125,9 @@ def test_one_of_many_writers_of_a_new_object_wins(store: S3) -> None:
 
 
 def test_a_store_that_looks_first_is_found_out(store: S3, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = store_client.client(None)
+    def without_condition(place: Address, content: bytes) -> None:
+        store.put(place.key, content)
 
-    class Forgetful:
-        """A store that does not know the condition."""
-
-        delete_object = staticmethod(real.delete_object)
-
-        def put_object(self, *, IfNoneMatch: str, **told: object) -> object:
-            return real.put_object(**told)
-
-    monkeypatch.setattr("lakehouse.storage.stores.store_s3.client", lambda _endpoint: Forgetful())
+    monkeypatch.setattr(store_objects, "write_new", without_condition)
 
     assert winners(StorePath(ROOT), 2) == [WRITERS] * 2

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakehouse.spark.jars import missing_jars
-from lakehouse.storage.stores import store_client
+from lakehouse.storage.stores import store_access
 from tests.support.servers import Server, run_beside
 from tests.support.stores.bucket import serving
 
 KEY, SECRET = "AKIATESTTESTTESTTEST", "never/to/be/said/by/anyone/at/all/anywhere"
 BUCKET = "landing"
+_ASKED = re.compile(r'"(?:\x1b\[\d+m)*((?:GET|HEAD|PUT|POST|DELETE) \S+) HTTP')
 
 
 def require_jars() -> None:
@@ -68,10 +71,16 @@ class S3(Server):
     def make_bucket(self) -> None:
         self.client.create_bucket(Bucket=BUCKET)
 
-    @property
+    @cached_property
     def client(self) -> Any:
-        """A client of the tests' own, made like that of the product."""
-        return store_client.client(self.endpoint)
+        """A client of the tests' own."""
+        import botocore.session
+
+        return botocore.session.Session().create_client("s3", "us-east-1", endpoint_url=self.endpoint)
+
+    def requests(self) -> list[str]:
+        """Return what was asked of it so far, as its log has it: a verb and a path each."""
+        return _ASKED.findall((self.folder / "log").read_text())
 
     def put(self, key: str, content: bytes) -> str:
         """Upload an object; return its URL."""
@@ -93,13 +102,13 @@ def running() -> Iterator[S3]:
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         patch.setenv("AWS_CONFIG_FILE", f"{folder}/config")
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", f"{folder}/credentials")
-        store_client._client.cache_clear()
+        store_access.forget()
         server = S3(Path(folder))
         try:
             with serving(server):
                 yield server
         finally:
-            store_client._client.cache_clear()
+            store_access.forget()
 
 
 @contextmanager
