@@ -36,11 +36,7 @@ def quality(home: AirflowHome) -> Any:
 
         return run_one(check_quality.run, stream, params)
 
-    @dag(
-        schedule=any_of(home, "rollup"),
-        doc_md=__doc__,
-        **dag_defaults(home, "quality", "gate") | SEVERAL,
-    )
+    @dag(schedule=any_of(home, "rollup"), doc_md=__doc__, **dag_defaults(home, "quality", "gate") | SEVERAL)
     def build() -> None:
         """Check each stream that has changed, and report which passed."""
         checks = [

@@ -45,11 +45,7 @@ def repair(home: AirflowHome) -> Any:
 
         return run_one(check_queries.run, query, params)
 
-    @dag(
-        schedule=home.settings.repair,
-        doc_md=__doc__,
-        **dag_defaults(home, "repair", "queries", QUERIES),
-    )
+    @dag(schedule=home.settings.repair, doc_md=__doc__, **dag_defaults(home, "repair", "queries", QUERIES))
     def build() -> None:
         """Repair each registered query, then check it; a failure is reported and stops no other query."""
         chosen = choose()

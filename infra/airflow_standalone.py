@@ -83,16 +83,13 @@ def serving(settings: Settings, port: int, host: str = LOOPBACK[1]) -> Iterator[
     url = f"http://{LOOPBACK[1] if host == EVERYWHERE else host}:{port}"
     service = Service(url, home / PASSWORDS, home / "logs")
     variables = _variables(settings, host, port, url)
-    _migrate(settings, variables, service.logs / "migrate.log")
-    with _running(_components(settings, host, port), variables, service.logs) as running:
-        _wait_until_healthy(settings, service, running)
-        yield service
-
-
-def _migrate(settings: Settings, variables: Mapping[str, str], log: Path) -> None:
+    log = service.logs / "migrate.log"
     with preparing_metadata(settings) as is_needed:
         if is_needed and _started(["-m", "airflow", "db", "migrate"], variables, log).wait():
             raise AirflowDidNotStart(f"Airflow could not prepare its metadata; see {log}")
+    with _running(_components(settings, host, port), variables, service.logs) as running:
+        _wait_until_healthy(settings, service, running)
+        yield service
 
 
 def _components(settings: Settings, host: str, port: int) -> dict[str, list[str]]:

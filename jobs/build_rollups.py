@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.running.command import run_for_streams
+from jobs.running.command import run_for
 from lakehouse.config.problems import Permanent
 from lakehouse.config.stream import instant_us
 from lakehouse.corrections import corrections
@@ -48,11 +48,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
 
 
 def rebuild(
-    settings: Settings,
-    spark: SparkSession,
-    stream: str,
-    from_us: int | None = None,
-    to_us: int | None = None,
+    settings: Settings, spark: SparkSession, stream: str, from_us: int | None = None, to_us: int | None = None
 ) -> dict[str, Any]:
     """Build nodes again from raw: all by the present declaration, or those of a range, widened to whole top nodes.
 
@@ -85,7 +81,7 @@ def run_or_rebuild(params: Mapping[str, Any]) -> Callable[..., dict[str, Any]]:
     return rebuild_range
 
 
-main = partial(run_for_streams, run)
+main = partial(run_for, "stream", run)
 
 
 if __name__ == "__main__":

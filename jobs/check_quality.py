@@ -69,10 +69,10 @@ def run_full(settings: Settings, spark: SparkSession, stream: str) -> dict[str, 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Check the streams named on the command line; with ``--full`` all of their rows again."""
-    from jobs.running.command import run_for_streams
+    from jobs.running.command import run_for
 
     words = list(sys.argv[1:] if argv is None else argv)
-    return run_for_streams(run_full if FULL in words else run, [word for word in words if word != FULL])
+    return run_for("stream", run_full if FULL in words else run, [word for word in words if word != FULL])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jobs.running.command import run_for_queries
+from jobs.running.command import run_for
 from lakehouse.settings import Settings
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _checked(settings: Settings, spark: SparkSession, query: str) -> dict[str, A
     return {**figures, **misses, "gone": tables.gone}
 
 
-main = partial(run_for_queries, run)
+main = partial(run_for, "query", run)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.running.command import run_for_streams
+from jobs.running.command import run_for
 from lakehouse.config.landing import located
 from lakehouse.corrections.corrections import writing
 from lakehouse.corrections.retract import is_retracted
@@ -43,10 +43,13 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         OffsetsGone, TopicRecreated, BrokerFailed: of a kafka source, as ``Topics.fix_unread``.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
-    take = _take_messages if target.stream.source.kind == "kafka" else _take_files
     with writing(target):
         store, before = open_store(target)
-        return take(target, store, before)
+        if target.stream.source.kind != "kafka":
+            return _take_files(target, store, before)
+        topics = Topics(Broker(target.stream.source), target.stream, store, before.batch)
+        topics.fix_unread()
+        return {**drain(target, store, before), "lag": topics.lag()}
 
 
 def _take_files(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
@@ -80,19 +83,14 @@ def _is_repeat(
         return False
     paths = [located(source.path, name) for name in (repeat.file.path, repeat.read_as)]
     columns = [column for column in target.stream.columns.values() if column.file is not None]
-    is_alike = all(len({column.from_file(path) for path in paths}) == 1 for column in columns)
-    if not is_alike or is_retracted(layout, name, repeat):
+    if any(len({column.from_file(path) for path in paths}) > 1 for column in columns):
+        return False
+    if is_retracted(layout, name, repeat):
         return False
     return repeat.batch > finished or repeat.read_as not in unread(repeat.batch)
 
 
-def _take_messages(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
-    topics = Topics(Broker(target.stream.source), target.stream, store, before.batch)
-    topics.fix_unread()
-    return {**drain(target, store, before), "lag": topics.lag()}
-
-
-main = partial(run_for_streams, run)
+main = partial(run_for, "stream", run)
 
 
 if __name__ == "__main__":

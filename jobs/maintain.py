@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.running.command import run_for_streams
+from jobs.running.command import run_for
 from lakehouse.corrections import corrections, retention
 from lakehouse.engine import engine_of
 from lakehouse.ingest.identities import unchecked
@@ -85,24 +85,20 @@ def _dropped(settings: Settings, spark: SparkSession, stream: str) -> dict[str, 
     # A rebuild for a new declaration may need raw rows: they stay until it is done.
     rollup.require_current(settings.layout, declared)
     corrections.finish_open(spark, settings.layout, declared)
-    waiting = _waiting(settings, stream) if declared.keep_raw else []
+    # Queries that still need raw rows, for their next batch or their repair.
+    waiting = [
+        name
+        for name, query in settings.registered.items()
+        if declared.keep_raw and stream in query.streams
+        if is_behind(settings.layout, name, query.streams, kind_of(query).has("repair"))
+    ]
     if waiting:
         log.warning("stream %s: raw rows stay until %s have run and are repaired", stream, ", ".join(waiting))
         return {"raw_dropped": 0, "waits_for_queries": len(waiting)}
     return retention.drop_old_raw(spark, settings.layout, declared)
 
 
-def _waiting(settings: Settings, stream: str) -> list[str]:
-    """Return the queries that still need raw rows of the stream, for their next batch or their repair."""
-    names = []
-    for name, query in settings.registered.items():
-        is_repaired = kind_of(query).has("repair")
-        if stream in query.streams and is_behind(settings.layout, name, query.streams, is_repaired):
-            names.append(name)
-    return names
-
-
-main = partial(run_for_streams, run)
+main = partial(run_for, "stream", run)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.running.command import run_for_queries
+from jobs.running.command import run_for
 from lakehouse.engine import engine_of
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime import batch_manifest
@@ -43,7 +43,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     return dict(figures)
 
 
-main = partial(run_for_queries, run)
+main = partial(run_for, "query", run)
 
 
 if __name__ == "__main__":

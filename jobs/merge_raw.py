@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.running.command import run_for_streams
+from jobs.running.command import run_for
 from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.storage.control.lease import files_of
@@ -32,7 +32,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         return {"files_merged": table_maintenance.merge_small_files(raw), **table_maintenance.left(raw)}
 
 
-main = partial(run_for_streams, run)
+main = partial(run_for, "stream", run)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.publishing.passed_streams import damaged_streams
 from jobs.publishing.versions import publish_sound
-from jobs.running.command import run_for_all
+from jobs.running.command import run_for
 from lakehouse.settings import Settings
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _held_by_others(settings: Settings, leases: ExitStack) -> dict[str, Exceptio
     return faults
 
 
-main = partial(run_for_all, run)
+main = partial(run_for, None, run)
 
 
 if __name__ == "__main__":

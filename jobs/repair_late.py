@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.run_queries import run_of
-from jobs.running.command import run_for_queries
+from jobs.running.command import run_for
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.repair import NOTHING, drain_repairs
 from lakehouse.settings import Settings
@@ -42,7 +42,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
             return drain_repairs(run_of(settings, spark, query))
 
 
-main = partial(run_for_queries, run)
+main = partial(run_for, "query", run)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.running.command import run_for_streams
+from jobs.running.command import run_for
 from lakehouse.corrections.corrections import writing
 from lakehouse.ingest.batch_records import StreamTables
 from lakehouse.ingest.drain import drain, open_finished
@@ -38,7 +38,7 @@ def run(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[
         return drain(target, store, before)
 
 
-main = partial(run_for_streams, run)
+main = partial(run_for, "stream", run)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,10 @@ def run(
         reporting(lambda outcome: _tell(outcome, say)),
         interrupting_jobs(),
     ):
-        for name in (dag for dag in ORDER if dag not in OF_QUERIES or _has_queries(settings, dag)):
+        for name in ORDER:
+            # The DAG that runs queries first says what is wrong with a file.
+            if name in OF_QUERIES and not (settings.registered or (name == "queries" and settings.faulty)):
+                continue
             before = len(outcomes)
             succeeded = _run_dag(settings, name, asked)
             if not _goes_on(name, outcomes[before:]):
@@ -84,11 +87,6 @@ def run(
             if not succeeded and all(outcome["ok"] for outcome in outcomes[before:]):
                 raise RunFailed(f"the DAG {name} failed and none of its jobs did; see {log}")
     return outcomes
-
-
-def _has_queries(settings: Settings, dag: str) -> bool:
-    """Tell if a DAG has a query to run; the one that runs them first says what is wrong with a file."""
-    return bool(settings.registered or (dag == "queries" and settings.faulty))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.running.command import run_for_queries
+from jobs.running.command import run_for
 from lakehouse.engine import engine_of
 from lakehouse.queries.kind import Query, definition_of, kind_of
 from lakehouse.queries.runtime.batch_manifest import Wanted
@@ -100,7 +100,7 @@ def run_of(settings: Settings, spark: SparkSession, query: str) -> QueryRun[Any]
     return run
 
 
-main = partial(run_for_queries, run)
+main = partial(run_for, "query", run)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,13 @@ def snapshots_to_publish(
     snapshots, withheld = [], []
     for stream in settings.streams.values():
         try:
-            because = _unreadable(settings, faults.get(stream.name))
-            if because is None:
+            fault, because = faults.get(stream.name), None
+            if isinstance(fault, LeaseHeld):
+                because = "another process writes its rollups, which were therefore not read"
+            elif fault is not None:
+                # Readers know no paths.
+                because = str(fault).replace(f"{settings.layout.tables}/", "")
+            else:
                 one = snapshot_of(settings, stream)
                 because = _unpassed(settings, one, unchecked)
         except (RollupOutdated, HistoryErased) as refused:
@@ -51,13 +56,6 @@ def damaged_streams(settings: Settings) -> dict[str, Exception]:
     kinds = (layout.rollup, layout.ledger, layout.quarantine, layout.corrections, layout.unchecked)
     damage = {name: next(damage_in(kind(name) for kind in kinds), None) for name in settings.streams}
     return {name: DamagedFile(text) for name, text in damage.items() if text}
-
-
-def _unreadable(settings: Settings, fault: Exception | None) -> str | None:
-    """Return why the tables of a stream cannot be read, for readers who know no paths; None if they can."""
-    if isinstance(fault, LeaseHeld):
-        return "another process writes its rollups, which were therefore not read"
-    return None if fault is None else str(fault).replace(f"{settings.layout.tables}/", "")
 
 
 def readers_of(settings: Settings, stream: str) -> tuple[str, ...]:

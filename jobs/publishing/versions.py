@@ -65,13 +65,10 @@ def publish_sound(
             done, differing, held = _made_in_full(layout, whole, (queries, withheld), kept, done.version)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return _figures(done, held) | {"queries": len(queries), "queries_left_out": changed}, differing
-
-
-def _figures(done: Published, withheld: Sequence[Withheld]) -> dict[str, Any]:
     shown = ("version", "is_new", "nodes", "bytes", "totals_compared")
-    figures = {name: getattr(done, name) for name in shown}
-    return figures | {"withheld": {one.stream: one.because for one in withheld}}
+    figures: dict[str, Any] = {name: getattr(done, name) for name in shown}
+    figures["withheld"] = {one.stream: one.because for one in held}
+    return figures | {"queries": len(queries), "queries_left_out": changed}, differing
 
 
 def _made_in_full(

@@ -25,7 +25,7 @@ def chosen_streams(params: Mapping[str, Any], events: str = "") -> list[str]:
     Raises:
         KeyError: if a name is not declared, with those that are.
     """
-    chosen, of = _streams(configured(params), params), _of(events)
+    chosen, of = _streams(configured(params), params), _streams_of(events)
     return [name for name in chosen if name in of] if of else chosen
 
 
@@ -38,7 +38,7 @@ def chosen_queries(params: Mapping[str, Any], events: str = "") -> list[str]:
         KeyError: if a name is not registered, with those that are.
     """
     settings = configured(params)
-    streams, of = set(_streams(settings, params)), _of(events)
+    streams, of = set(_streams(settings, params)), _streams_of(events)
     asked = str(params.get("queries") or ALL_QUERIES)
     names = list(settings.registered) if asked == ALL_QUERIES else [name.strip() for name in asked.split(",")]
     over = {name: set(settings.query(name).streams) for name in names}
@@ -76,7 +76,11 @@ def unserved(params: Mapping[str, Any], kind: Kind, events: str = "") -> tuple[l
     """
     settings = configured(params)
     of_kind = chosen_streams if kind == "stream" else chosen_queries
-    chosen = [*of_kind(params, events), *(_faulty(settings, params) if kind == "query" else ())]
+    chosen = of_kind(params, events)
+    asked = {params.get(name) or ALL_STREAMS for name in ("streams", "queries")}
+    if kind == "query" and asked == {ALL_STREAMS}:
+        # The task of each query whose file is wrong fails with its message.
+        chosen += settings.faulty
     who = served_by(settings.layout)
     heartbeat = service_heartbeat(settings.layout) if who else None
     if heartbeat is None:
@@ -91,14 +95,7 @@ def unserved(params: Mapping[str, Any], kind: Kind, events: str = "") -> tuple[l
     ], who
 
 
-def _faulty(settings: Settings, params: Mapping[str, Any]) -> list[str]:
-    """Return the queries whose files are wrong, where all are asked for: the task of each fails with its message."""
-    asked = {str(params.get(name) or ALL_STREAMS) for name in ("streams", "queries")}
-    return list(settings.faulty) if asked == {ALL_STREAMS} else []
-
-
-def _of(events: str) -> set[str]:
-    """Return the streams that assets are of."""
+def _streams_of(events: str) -> set[str]:
     return {event.rpartition("/")[2] for event in events.split(",") if event}
 
 

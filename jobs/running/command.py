@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -23,35 +23,39 @@ Kind = Literal["stream", "query"]
 _KNOWN = {"stream": "declared streams", "query": "registered queries"}
 
 
-def run_for_streams(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None = None) -> int:
-    """Run a job for the named streams (all by default) and print its figures as JSON, one line per stream.
+def run_for(kind: Kind | None, run: Callable[..., dict[str, Any]], argv: Sequence[str] | None = None) -> int:
+    """Run a job for the named streams or queries, all by default; without a kind once, for all streams together.
 
-    Returns 0, 1 if a stream failed (the others are still run), 2 for a wrong configuration.
+    Prints the figures as JSON, one line for each. Returns 0, 1 if one failed (the others are still run), 2 for a
+    wrong configuration.
     """
-    return _run_for("stream", run, argv)
-
-
-def run_for_queries(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None = None) -> int:
-    """Run a job for the named registered queries, all by default, as ``run_for_streams`` does."""
-    return _run_for("query", run, argv)
-
-
-def run_for_all(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None = None) -> int:
-    """Run a job that covers all streams at once, as ``run_for_streams`` does."""
-    asked = arguments_of(run, argv)
+    asked = arguments_of(run, argv, kind)
     try:
         settings = load_settings(asked.config, asked.home)
+        names = _names(settings, kind, asked.names) if kind else [ALL_STREAMS]
     except Exception as error:
-        return _refused(error)
+        print(error_text(error), file=sys.stderr)
+        return 2 if isinstance(error, ConfigError | NotDeclared) else 1
     from lakehouse.spark.session import build_session
 
-    return _run_one(run, settings, ALL_STREAMS, partial(run, settings, build_session(settings)))
+    spark, job, code = build_session(settings), job_of(run), 0
+    for name in names:
+        work = partial(run, settings, spark, name) if kind else partial(run, settings, spark)
+        try:
+            figures = recorded(job, settings, name, work)
+        except Exception as error:
+            print(f"{job} {name}: {error_text(error)}", file=sys.stderr)
+            code = 1
+        else:
+            print(json.dumps(({kind: name} if kind else {}) | figures), flush=True)
+    return code
 
 
-def _refused(error: Exception) -> int:
-    """Print why no work begins; return the exit code."""
-    print(error_text(error), file=sys.stderr)
-    return 2 if isinstance(error, ConfigError | NotDeclared) else 1
+def _names(settings: Settings, kind: Kind, asked: Sequence[str]) -> list[str]:
+    if kind == "stream":
+        return [settings.stream(name).name for name in asked] or list(settings.streams)
+    # A query whose file is wrong fails with its message, and the others run.
+    return [settings.query(name).name for name in asked] or [*settings.registered, *settings.faulty]
 
 
 def arguments_of(
@@ -67,44 +71,3 @@ def arguments_of(
     if kind:
         parser.add_argument("names", nargs="*", metavar=kind.upper(), help=f"{_KNOWN[kind]} (default: all)")
     return parser.parse_args(argv)
-
-
-def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str] | None) -> int:
-    asked = arguments_of(run, argv, kind)
-    try:
-        settings = load_settings(asked.config, asked.home)
-        known, find = _known(settings, kind)
-        # A query whose file is wrong fails with its message, and the others run.
-        faulty = settings.faulty if kind == "query" else ()
-        names = [find(name).name for name in asked.names] or [*known, *faulty]
-    except Exception as error:
-        return _refused(error)
-    from lakehouse.spark.session import build_session
-
-    spark = build_session(settings)
-    works = {name: partial(run, settings, spark, name) for name in names}
-    return max((_run_one(run, settings, name, work, {kind: name}) for name, work in works.items()), default=0)
-
-
-def _run_one(
-    run: Callable[..., Any],
-    settings: Settings,
-    name: str,
-    work: Callable[[], dict[str, Any]],
-    first: Mapping[str, str] | None = None,
-) -> int:
-    """Do a job's work, print its figures or its error, and return the exit code."""
-    job = job_of(run)
-    try:
-        figures = recorded(job, settings, name, work)
-    except Exception as error:
-        print(f"{job} {name}: {error_text(error)}", file=sys.stderr)
-        return 1
-    print(json.dumps({**(first or {}), **figures}), flush=True)
-    return 0
-
-
-def _known(settings: Settings, kind: Kind) -> tuple[Mapping[str, Any], Callable[[str], Any]]:
-    if kind == "stream":
-        return settings.streams, settings.stream
-    return settings.registered, settings.query

@@ -104,14 +104,10 @@ def log_figures(outcome: Outcome) -> None:
 def counts_of(outcome: Outcome) -> str:
     """Return the figures of an outcome that count something that exists, and what Spark did for it."""
     figures = outcome["figures"]
-    counts = ", ".join(f"{name} {value}" for name, value in figures.items() if _is_count(value))
+    counts = ", ".join(f"{name} {value}" for name, value in figures.items() if value and type(value) is int)
     return f"{counts}; {_of_spark(figures['spark'])}" if figures.get("spark") else counts
 
 
 def _of_spark(done: dict[str, int]) -> str:
     shuffled = f", {done['shuffled_bytes'] / 1024:,.0f} kB shuffled" if done["shuffled_bytes"] else ""
     return f"Spark: jobs {done['jobs']}, tasks {done['tasks']}{shuffled}"
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value != 0

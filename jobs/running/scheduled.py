@@ -70,17 +70,17 @@ def service_of(params: Mapping[str, Any]) -> str | None:
 
 def run_one(run: Run, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Run one job for one stream or query in this process's session and record its outcome."""
-    from lakehouse.spark.session import build_session
-
-    settings = configured(params)
-    with reporting(log_figures):
-        return recorded(job_of(run), settings, name, lambda: run(settings, build_session(settings), name))
+    return _run(run, name, params, name)
 
 
 def run_all(run: Run, params: Mapping[str, Any]) -> dict[str, Any]:
     """Run one job that covers all streams at once and record its outcome."""
+    return _run(run, ALL_STREAMS, params)
+
+
+def _run(run: Run, of: str, params: Mapping[str, Any], *arguments: str) -> dict[str, Any]:
     from lakehouse.spark.session import build_session
 
     settings = configured(params)
     with reporting(log_figures):
-        return recorded(job_of(run), settings, ALL_STREAMS, lambda: run(settings, build_session(settings)))
+        return recorded(job_of(run), settings, of, lambda: run(settings, build_session(settings), *arguments))

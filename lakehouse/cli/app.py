@@ -96,8 +96,7 @@ def _globals(
         ),
     ] = None,
     _: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True),
+        bool, typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True)
     ] = False,
 ) -> None:
     """A lakehouse for late, dirty streams: an answer now with a stated bound, the exact one after late data.

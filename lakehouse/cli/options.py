@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
@@ -104,11 +104,24 @@ def landed_streams(settings: Settings, kind: str, streams: Sequence[str]) -> lis
     return list(streams) or known
 
 
-def nearest(name: str, among: Iterable[str]) -> str:
-    """Return what could have been meant."""
-    from lakehouse.config.problems import nearest as nearest_of
+def run_job(
+    name: str, settings: Settings, stream: str, run: Callable[..., dict[str, Any]], *arguments: Any
+) -> dict[str, Any]:
+    """Run a job for a stream in a session of its own, under the name of its outcome; return its figures."""
+    from jobs.running.outcome import recorded
+    from lakehouse.spark.session import session_with_log
 
-    return nearest_of(name, among)
+    spark = session_with_log(settings)
+    return recorded(name, settings, stream, lambda: run(settings, spark, stream, *arguments))
+
+
+def span(start: str, end: str, timezone: str) -> tuple[int | None, int | None]:
+    """Return the microseconds UTC of --from and --to, None for one that is not given."""
+    from_us = instant(start, timezone, "--from") if start else None
+    to_us = instant(end, timezone, "--to") if end else None
+    if from_us is not None and to_us is not None and from_us >= to_us:
+        raise WrongUsage(f"--from {start} is not before --to {end}")
+    return from_us, to_us
 
 
 def instant(text: str, timezone: str, option: str) -> int:
@@ -119,16 +132,13 @@ def instant(text: str, timezone: str, option: str) -> int:
         expected = "an ISO time such as 2026-01-05T06:00 or 2026-01-05T06:00:00+01:00"
         raise WrongUsage(f"{option}: found {text!r}; expected {expected}") from None
     if timestamp.tzinfo is None:
-        timestamp = timestamp.replace(tzinfo=_zone(timezone))
+        try:
+            timestamp = timestamp.replace(tzinfo=ZoneInfo(timezone))
+        except (KeyError, ValueError, OSError):
+            expected = 'a name such as "Europe/Paris"'
+            raise WrongUsage(f"--timezone: found {timezone!r}; expected {expected}") from None
     since = timestamp - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise WrongUsage(f'--timezone: found {name!r}; expected a name such as "Europe/Paris"') from None
 
 
 def duration(text: str, option: str) -> int:

@@ -98,12 +98,7 @@ class _Replaced:
 
 
 def rebuild_range(
-    spark: Session,
-    layout: Home,
-    stream: Stream,
-    low: int,
-    high: int,
-    becomes: Marker | None = None,
+    spark: Session, layout: Home, stream: Stream, low: int, high: int, becomes: Marker | None = None
 ) -> None:
     """Replace the nodes of whole top nodes ``[low, high)`` by those of raw rows; ``becomes`` is a new marker.
 

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 from lakehouse.config.sections import LineageSettings
 from lakehouse.settings import Settings
-from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     # Its import takes longer than most jobs without lineage should wait.
@@ -107,7 +106,12 @@ def datasets(settings: Settings, job: str, subject: str) -> Paths:
         return built, [str(layout.serving)]
     if subject not in settings.streams:
         return [], []
-    places = {"source": _source(settings, subject)} | _tables(layout, subject)
+    source = settings.stream(subject).source
+    topics = [f"kafka://{source.servers[0]}/{topic}" for topic in source.topics if source.kind == "kafka"]
+    of_stream = {
+        name: [str(getattr(layout, name)(subject))] for name in ("raw", "quarantine", "ledger", "rollup")
+    }
+    places = {"source": topics or [source.path], "quality": [str(layout.quality)], **of_stream}
     return _among(places, _OF_STREAMS.get(job, ((), ())))
 
 
@@ -141,18 +145,6 @@ def _tables_of_query(settings: Settings, query: str) -> dict[str, list[str]]:
         "found": [str(path) for path in tables if path.exists()],
         "quality": [str(layout.quality)],
     }
-
-
-def _tables(layout: Home, stream: str) -> dict[str, list[str]]:
-    of_stream = {name: getattr(layout, name)(stream) for name in ("raw", "quarantine", "ledger", "rollup")}
-    return {name: [str(path)] for name, path in {**of_stream, "quality": layout.quality}.items()}
-
-
-def _source(settings: Settings, stream: str) -> list[str]:
-    source = settings.stream(stream).source
-    if source.kind == "kafka":
-        return [f"kafka://{source.servers[0]}/{topic}" for topic in source.topics]
-    return [source.path]
 
 
 def _dataset(name: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import IO
 
@@ -73,10 +73,7 @@ class _Guarded(logging.Formatter):
 
 def secrets_of(settings: Settings) -> dict[str, str]:
     """Return the values of the variables that options of sources name, and of those that hold a key of ours."""
-    named = _named(value for stream in settings.streams.values() for value in stream.source.options.values())
+    options = (value for stream in settings.streams.values() for value in stream.source.options.values())
+    named = {name for value in options for name in _NAMED.findall(value)}
     named |= {name for name in os.environ if name.startswith("TIDEMARK_") and name.endswith("_KEY")}
     return {name: os.environ[name] for name in named if os.environ.get(name)}
-
-
-def _named(values: Iterable[str]) -> set[str]:
-    return {name for value in values for name in _NAMED.findall(value)}

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -74,9 +75,9 @@ class HomeMetrics:
         outcomes, heartbeat = read_all(self._layout), service_heartbeat(self._layout)
         yield from _of_streams(streams)
         yield _of_quarantine(self._quarantine())
-        yield from _of_lateness(streams)
+        yield _of_lateness(streams)
         yield from _of_jobs(outcomes)
-        yield from _of_queries(self._layout)
+        yield _of_queries(self._layout)
         yield _of_set_aside(self._layout)
         yield from _of_publish(self._layout)
         yield from _of_service(heartbeat)
@@ -118,156 +119,132 @@ def _added_up(before: StreamTotals, rows: Iterable[tuple[Any, ...]]) -> StreamTo
     return totals
 
 
+def _family(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    name: str,
+    says: str,
+    labels: Sequence[str],
+    samples: Iterable[tuple[Sequence[str], float]],
+) -> Metric:
+    """Return a family of metrics; a sample is the values of its labels, and its own."""
+    family = kind(name, says, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+_counter, _gauge = partial(_family, CounterMetricFamily), partial(_family, GaugeMetricFamily)
+
+
 def _of_streams(streams: Mapping[str, StreamTotals]) -> Iterator[Metric]:
-    rows = CounterMetricFamily(
-        "tidemark_rows", "Rows that came in, by what became of them.", labels=["stream", "outcome"]
+    known, of = streams.items(), ("stream",)
+    outcomes = (((name, one), totals.rows[one]) for name, totals in known for one in OUTCOMES)
+    yield _counter(
+        "tidemark_rows", "Rows that came in, by what became of them.", ("stream", "outcome"), outcomes
     )
-    came = CounterMetricFamily(
-        "tidemark_incoming_rows",
-        "Rows that came in or were taken back out of quarantine, as many as tidemark_rows.",
-        labels=["stream", "origin"],
-    )
-    reasons = CounterMetricFamily(
-        "tidemark_quarantined_rows",
-        "Rows that were ever rejected, by reason; tidemark_quarantine_records are those now open.",
-        labels=["stream", "reason"],
-    )
-    batches = CounterMetricFamily("tidemark_batches", "Finished ingest batches.", labels=["stream"])
-    newest = GaugeMetricFamily(
-        "tidemark_newest_event_timestamp_seconds",
-        "Newest event time accepted, in Unix time.",
-        labels=["stream"],
-    )
-    for name, totals in streams.items():
-        batches.add_metric([name], totals.batches)
-        for outcome in OUTCOMES:
-            rows.add_metric([name, outcome], totals.rows[outcome])
-        for origin in ORIGINS:
-            came.add_metric([name, origin], totals.rows[origin])
-        for reason, count in sorted(totals.reasons.items()):
-            reasons.add_metric([name, reason], count)
-        if totals.newest_us is not None:
-            newest.add_metric([name], totals.newest_us / 1e6)
-    yield from (rows, came, reasons, batches, newest)
+    says = "Rows that came in or were taken back out of quarantine, as many as tidemark_rows."
+    origins = (((name, one), totals.rows[one]) for name, totals in known for one in ORIGINS)
+    yield _counter("tidemark_incoming_rows", says, ("stream", "origin"), origins)
+    says = "Rows that were ever rejected, by reason; tidemark_quarantine_records are those now open."
+    reasons = (((name, one), n) for name, totals in known for one, n in sorted(totals.reasons.items()))
+    yield _counter("tidemark_quarantined_rows", says, ("stream", "reason"), reasons)
+    batches = (((name,), totals.batches) for name, totals in known)
+    yield _counter("tidemark_batches", "Finished ingest batches.", of, batches)
+    newest = (((name,), one.newest_us / 1e6) for name, one in known if one.newest_us is not None)
+    says = "Newest event time accepted, in Unix time."
+    yield _gauge("tidemark_newest_event_timestamp_seconds", says, of, newest)
 
 
 def _of_quarantine(rows: Iterable[tuple[str, str, int, int]]) -> Metric:
-    records = GaugeMetricFamily(
-        "tidemark_quarantine_records",
-        "Rejected records as of the current version: open, or closed as a requeue has taken them.",
-        labels=["stream", "reason", "state"],
+    says = "Rejected records as of the current version: open, or closed as a requeue has taken them."
+    samples = (
+        ((stream, reason, state), count)
+        for stream, reason, *counts in rows
+        for state, count in zip(("open", "closed"), counts, strict=True)
     )
-    for stream, reason, is_open, is_closed in rows:
-        records.add_metric([stream, reason, "open"], is_open)
-        records.add_metric([stream, reason, "closed"], is_closed)
-    return records
+    return _gauge("tidemark_quarantine_records", says, ("stream", "reason", "state"), samples)
 
 
-def _of_lateness(streams: Mapping[str, StreamTotals]) -> Iterator[Metric]:
-    late = HistogramMetricFamily(
-        "tidemark_lateness_seconds",
-        "How far late rows were behind the newest before them.",
-        labels=["stream"],
-    )
+def _of_lateness(streams: Mapping[str, StreamTotals]) -> Metric:
+    says = "How far late rows were behind the newest before them."
+    late = HistogramMetricFamily("tidemark_lateness_seconds", says, labels=["stream"])
     for name, totals in streams.items():
         # Bin i of the ledger ends at 2^(i+1) milliseconds; the sum of latenesses is not kept.
         ends = [str(2 ** (index + 1) / 1000) for index in range(len(totals.late))]
         counts = list(accumulate(totals.late))
-        late.add_metric(
-            [name], [*zip(ends, counts, strict=True), ("+Inf", counts[-1] if counts else 0)], None
-        )
-    yield late
+        bins = [*zip(ends, counts, strict=True), ("+Inf", counts[-1] if counts else 0)]
+        late.add_metric([name], bins, None)
+    return late
 
 
-def _of_jobs(outcomes: Iterable[Facts]) -> Iterator[Metric]:
-    labels = ["job", "stream"]
-    is_ok = GaugeMetricFamily("tidemark_job_ok", "Whether the job last ended well.", labels=labels)
-    seconds = GaugeMetricFamily("tidemark_job_seconds", "How long the job last took.", labels=labels)
-    lag = GaugeMetricFamily(
-        "tidemark_lag_messages",
-        "Messages that waited on the broker when the ingest last ended.",
-        labels=["stream"],
-    )
-    for outcome in outcomes:
-        is_ok.add_metric([outcome["job"], outcome["stream"]], float(outcome["ok"]))
-        seconds.add_metric([outcome["job"], outcome["stream"]], outcome["seconds"])
-        waiting = outcome["figures"].get("lag") if outcome["job"] == "ingest" else None
-        if waiting is not None:
-            lag.add_metric([outcome["stream"]], waiting)
-    yield from (is_ok, seconds, lag)
+def _of_jobs(outcomes: Sequence[Facts]) -> Iterator[Metric]:
+    jobs, labels = [((one["job"], one["stream"]), one) for one in outcomes], ("job", "stream")
+    is_ok = ((job, float(one["ok"])) for job, one in jobs)
+    yield _gauge("tidemark_job_ok", "Whether the job last ended well.", labels, is_ok)
+    seconds = ((job, one["seconds"]) for job, one in jobs)
+    yield _gauge("tidemark_job_seconds", "How long the job last took.", labels, seconds)
+    lags = ((job[1:], one["figures"].get("lag")) for job, one in jobs if one["job"] == "ingest")
+    says = "Messages that waited on the broker when the ingest last ended."
+    waiting = ((of, lag) for of, lag in lags if lag is not None)
+    yield _gauge("tidemark_lag_messages", says, ("stream",), waiting)
 
 
-def _of_queries(layout: Home) -> Iterator[Metric]:
-    state = GaugeMetricFamily("tidemark_state_bytes", "What a registered query holds.", labels=["query"])
-    # A selection holds nothing from one batch to the next.
-    holding = [table for table in _tables(layout.queries("")) if not layout.selection(table.name).is_dir()]
-    for table in holding:
-        [(_, last)] = bounds(table, ("batch",))
-        sizes = read_columns(table, ("bytes",), ("batch", last or 0, last))
-        state.add_metric([table.name], sum(size or 0 for (size,) in sizes))
-    yield state
+def _of_queries(layout: Home) -> Metric:
+    samples = []
+    for table in _tables(layout.queries("")):
+        # A selection holds nothing from one batch to the next.
+        if not layout.selection(table.name).is_dir():
+            [(_, last)] = bounds(table, ("batch",))
+            sizes = read_columns(table, ("bytes",), ("batch", last or 0, last))
+            samples.append(((table.name,), sum(size or 0 for (size,) in sizes)))
+    return _gauge("tidemark_state_bytes", "What a registered query holds.", ("query",), samples)
 
 
 def _of_set_aside(layout: Home) -> Metric:
-    aside = GaugeMetricFamily(
-        "tidemark_set_aside_batches",
-        "Files and messages set aside, as every batch that held them failed.",
-        labels=["stream"],
-    )
+    says = "Files and messages set aside, as every batch that held them failed."
     counts = Counter(batch.stream for batch in read_set_aside(layout))
-    for table in _tables(layout.manifests("")):
-        aside.add_metric([table.name], counts[table.name])
-    return aside
+    samples = (((table.name,), counts[table.name]) for table in _tables(layout.manifests("")))
+    return _gauge("tidemark_set_aside_batches", says, ("stream",), samples)
 
 
 def _of_publish(layout: Home) -> Iterator[Metric]:
-    age = GaugeMetricFamily("tidemark_publish_age_seconds", "How long ago the current version was published.")
-    version = GaugeMetricFamily("tidemark_published_version", "The number of the current version.")
     pointer = layout.serving / "current"
-    if pointer.exists():
-        age.add_metric([], max(0.0, time.time() - pointer.stat().st_mtime))
-        version.add_metric([], int(pointer.read_text(encoding="ascii")))
-    yield from (age, version)
+    there = [pointer] if pointer.exists() else []
+    ages = (((), max(0.0, time.time() - one.stat().st_mtime)) for one in there)
+    yield _gauge("tidemark_publish_age_seconds", "How long ago the current version was published.", (), ages)
+    versions = (((), int(one.read_text(encoding="ascii"))) for one in there)
+    yield _gauge("tidemark_published_version", "The number of the current version.", (), versions)
 
 
 def _of_service(heartbeat: Facts | None) -> Iterator[Metric]:
-    up = GaugeMetricFamily("tidemark_service_up", "Whether `tidemark serve` runs on this home.")
-    up.add_metric([], float(bool(heartbeat and heartbeat["is_alive"])))
-    age = GaugeMetricFamily(
-        "tidemark_heartbeat_age_seconds", "How long ago the service wrote its last heartbeat."
+    is_up = float(bool(heartbeat and heartbeat["is_alive"]))
+    yield _gauge("tidemark_service_up", "Whether `tidemark serve` runs on this home.", (), [((), is_up)])
+    ages = [((), heartbeat["age_s"])] if heartbeat else []
+    says = "How long ago the service wrote its last heartbeat."
+    yield _gauge("tidemark_heartbeat_age_seconds", says, (), ages)
+    says = "From the arrival of a batch's newest row to the published answer, over the last batches."
+    samples = (
+        ((name, quantile), freshness[part])
+        for name, freshness in (heartbeat or {}).get("streams", {}).items()
+        for quantile, part in (("0.5", "p50_s"), ("0.95", "p95_s"))
+        if freshness.get(part) is not None
     )
-    if heartbeat:
-        age.add_metric([], heartbeat["age_s"])
-    fresh = GaugeMetricFamily(
-        "tidemark_freshness_seconds",
-        "From the arrival of a batch's newest row to the published answer, over the last batches.",
-        labels=["stream", "quantile"],
-    )
-    for name, freshness in (heartbeat or {}).get("streams", {}).items():
-        for quantile, part in (("0.5", "p50_s"), ("0.95", "p95_s")):
-            if freshness.get(part) is not None:
-                fresh.add_metric([name, quantile], freshness[part])
-    yield from (up, age, fresh)
+    yield _gauge("tidemark_freshness_seconds", says, ("stream", "quantile"), samples)
 
 
-def _of_tasks(tasks: Iterable[Facts]) -> Iterator[Metric]:
-    labels = ["job", "stream"]
-    seconds = HistogramMetricFamily(
-        "tidemark_batch_seconds", "How long a task of the service took.", labels=labels
-    )
-    failures = CounterMetricFamily(
-        "tidemark_task_failures", "How often a task of the service failed.", labels=labels
-    )
-    of_queries = CounterMetricFamily("tidemark_query_failures", "How often a query failed.", labels=["query"])
-    running = GaugeMetricFamily(
-        "tidemark_task_running_seconds", "How long a task has been running; 0 while it is not.", labels=labels
-    )
-    for task in tasks:
-        job, tally = [task["job"], task["name"]], task["tally"]
-        buckets = zip((*map(str, SECONDS), "+Inf"), accumulate(tally["bins"]), strict=True)
-        seconds.add_metric(job, list(buckets), tally["seconds"])
-        failures.add_metric(job, tally["failures"])
-        running.add_metric(job, task["running_s"] or 0.0)
-        if task["job"] == "run_queries":
-            of_queries.add_metric([task["name"]], tally["failures"])
-    yield from (seconds, failures, of_queries, running)
+def _of_tasks(tasks: Sequence[Facts]) -> Iterator[Metric]:
+    labels, jobs = ("job", "stream"), [((task["job"], task["name"]), task) for task in tasks]
+    says = "How long a task of the service took."
+    seconds = HistogramMetricFamily("tidemark_batch_seconds", says, labels=labels)
+    for job, task in jobs:
+        counts = accumulate(task["tally"]["bins"])
+        buckets = list(zip((*map(str, SECONDS), "+Inf"), counts, strict=True))
+        seconds.add_metric(job, buckets, task["tally"]["seconds"])
+    yield seconds
+    failures = [(job, task["tally"]["failures"]) for job, task in jobs]
+    yield _counter("tidemark_task_failures", "How often a task of the service failed.", labels, failures)
+    of_queries = ((job[1:], count) for job, count in failures if job[0] == "run_queries")
+    yield _counter("tidemark_query_failures", "How often a query failed.", ("query",), of_queries)
+    says = "How long a task has been running; 0 while it is not."
+    running = ((job, task["running_s"] or 0.0) for job, task in jobs)
+    yield _gauge("tidemark_task_running_seconds", says, labels, running)

@@ -24,10 +24,7 @@ class Stop(threading.Event):
     def listen(self) -> None:
         """Handle the signals from now on; to be called in the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._hear)
-
-    def _hear(self, number: int, _: object) -> None:
-        self._heard.put(number)
+            signal.signal(number, lambda heard, _: self._heard.put(heard))
 
     def _obey(self) -> None:
         name = signal.Signals(self._heard.get()).name

@@ -123,16 +123,13 @@ class Task:
             with self.alone():
                 # What came while it waited is part of this run.
                 shown = self.probe()
-                self._work()
+                started = self.clock()
+                self.running_since = started
+                self.not_before = max(self.not_before, started - self.pace_s / 2) + self.pace_s
+                self.work()
+                self.tally.add(self.clock() - started)
         self.seen, self.failures, self.error, self.is_permanent = shown, 0, None, False
         return is_new
-
-    def _work(self) -> None:
-        started = self.clock()
-        self.running_since = started
-        self.not_before = max(self.not_before, started - self.pace_s / 2) + self.pace_s
-        self.work()
-        self.tally.add(self.clock() - started)
 
     def _failed(self, error: Exception) -> None:
         text = error_text(error)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.config.durations import AHEAD_US
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.table_reader import named_rows
 from lakehouse.serving.versions.downloads import kept_versions
 from lakehouse.serving.versions.versions import NotPublished, current_version, files_of_version
 from lakehouse.storage.control.outcomes import read_all
@@ -42,14 +43,17 @@ def status(home: Path | Home) -> Fields:
         with open_published(layout) as published:
             found["published"] = _publication(layout, published.connection)
             found["streams"] = _streams(layout, published.connection)
-            found["withheld"] = _withheld(published.connection)
-            found["doubts"] = _rows(published.connection, _DOUBTS)
-        known = {stream["stream"] for stream in found["streams"]}
-        found["streams"] += [
-            _unpublished(layout, name) for name in _known_streams(layout) if name not in known
-        ]
+            withheld = named_rows(published.connection, "SELECT * FROM withheld ORDER BY stream")
+            found["withheld"] = [row | {"since": _moment(row["since_us"])} for row in withheld]
+            found["doubts"] = named_rows(published.connection, _DOUBTS)
     except NotPublished:
-        found["streams"] = [_unpublished(layout, name) for name in _known_streams(layout)]
+        pass
+    known = {stream["stream"] for stream in found["streams"]}
+    found["streams"] += [
+        {"stream": name, "manifests": _manifests(layout, name, 0)}
+        for name in _known_streams(layout)
+        if name not in known
+    ]
     found["service"] = service_heartbeat(layout)
     found["standing"] = standing_of(jobs)
     for stream in found["streams"]:
@@ -87,19 +91,12 @@ def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Fields:
     }
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[Fields]:
-    """Return the rows of a query, each by the names of its columns."""
-    found = connection.execute(query)
-    names = [column[0] for column in found.description]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-
-
 def _streams(layout: Home, connection: duckdb.DuckDBPyConnection) -> list[Fields]:
     columns = (
         "stream, definition, newest_us, confirmed_us, earliest_us, batch, latest_us, key_names, series_count"
     )
     columns += ", nodes, raw_from_us, retracted, unchecked"
-    rows = _rows(connection, f"SELECT {columns} FROM streams ORDER BY stream")
+    rows = named_rows(connection, f"SELECT {columns} FROM streams ORDER BY stream")
     return [_stream(layout, connection, row) for row in rows]
 
 
@@ -123,11 +120,11 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields)
         "quarantine": {reason: records for reason, records, _ in quarantine if records},
         "open": sum(records for _, records, _ in quarantine),
         "closed": sum(closed for _, _, closed in quarantine),
-        "measures": _rows(connection, measures),
+        "measures": named_rows(connection, measures),
         "levels": _levels(connection, name),
-        "schema_changes": _schema_changes(connection, name),
+        "schema_changes": _newest(connection, name, "schema_changes", "change"),
         "missing": _missing(connection, name),
-        "repeated_files": _repeated_files(connection, name),
+        "repeated_files": _newest(connection, name, "repeated_files", "file"),
         "manifests": _manifests(layout, name, fields["batch"]),
     }
 
@@ -138,15 +135,11 @@ def _ahead_us(newest_us: int | None, confirmed_us: int | None) -> int:
     return ahead if ahead > AHEAD_US else 0
 
 
-def _withheld(connection: duckdb.DuckDBPyConnection) -> list[Fields]:
-    """Return the streams whose newest state is not published, since when, and the reason."""
-    rows = _rows(connection, "SELECT * FROM withheld ORDER BY stream")
-    return [row | {"since": _moment(row["since_us"])} for row in rows]
-
-
 def _levels(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:
     columns = "level, width, keep, width_us, keep_us, horizon_us, nodes, from_us, to_us, entered"
-    levels = _rows(connection, f"SELECT {columns} FROM levels WHERE stream = {text(stream)} ORDER BY level")
+    levels = named_rows(
+        connection, f"SELECT {columns} FROM levels WHERE stream = {text(stream)} ORDER BY level"
+    )
     times = ("from", "to", "horizon")
     return [level | {name: _moment(level[f"{name}_us"]) for name in times} for level in levels]
 
@@ -172,13 +165,10 @@ def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) 
     }
 
 
-def _schema_changes(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:
-    """Return what columns the source gained, lost or retyped of late, newest first."""
-    return _rows(
-        connection,
-        "SELECT batch, unnest(schema_changes) AS change FROM ledger "
-        f"WHERE stream = {text(stream)} ORDER BY batch DESC LIMIT 5",
-    )
+def _newest(connection: duckdb.DuckDBPyConnection, stream: str, column: str, shown: str) -> list[Fields]:
+    """Return the items of a column of lists of the ledger, newest first."""
+    items = f"SELECT batch, unnest({column}) AS {shown} FROM ledger WHERE stream = {text(stream)}"
+    return named_rows(connection, f"{items} ORDER BY batch DESC LIMIT 5")
 
 
 def _missing(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:
@@ -186,7 +176,7 @@ def _missing(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]
 
     ``last_with``: the last batch in which a column had values, if it had some once and now has none.
     """
-    return _rows(
+    return named_rows(
         connection,
         f"""
         WITH batches AS (
@@ -201,15 +191,6 @@ def _missing(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]
         SELECT "column", missing, accepted, CASE WHEN last_with < last THEN last_with END AS last_with
         FROM columns WHERE missing > 0 ORDER BY "column"
         """,
-    )
-
-
-def _repeated_files(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:
-    """Return which files had the content of another one of late, newest first."""
-    return _rows(
-        connection,
-        "SELECT batch, unnest(repeated_files) AS file FROM ledger "
-        f"WHERE stream = {text(stream)} ORDER BY batch DESC LIMIT 5",
     )
 
 
@@ -239,10 +220,6 @@ def _manifests(layout: Home, stream: str, batch: int) -> Fields:
 def _known_streams(layout: Home) -> list[str]:
     folder = layout.manifests("")
     return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-
-
-def _unpublished(layout: Home, stream: str) -> Fields:
-    return {"stream": stream, "manifests": _manifests(layout, stream, 0)}
 
 
 def _moment(time_us: int | None) -> str | None:

@@ -1,8 +1,9 @@
-"""Connections of DuckDB that read the files of tables, which may be on an object store."""
+"""Connections of DuckDB that read the files of tables, which may be on an object store, and rows by name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import duckdb
 
@@ -20,3 +21,10 @@ def connected(
 
         connection.register_filesystem(duckdb_filesystem(scheme))
     return connection
+
+
+def named_rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    """Return the rows of a query, each by the names of its columns."""
+    found = connection.execute(query)
+    names = [column[0] for column in found.description]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]

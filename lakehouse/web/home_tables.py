@@ -143,10 +143,7 @@ async def facets(request: Request, stream: str, conditions: list[str] = Depends(
 
 @router.get("/queries/{query}/batches.{format}", summary="Metrics of each batch of a query, newest first")
 async def batches(
-    request: Request,
-    query: str,
-    format: Format,
-    limit: int = Query(200, ge=1, description="Most batches."),
+    request: Request, query: str, format: Format, limit: int = Query(200, ge=1, description="Most batches.")
 ) -> Response:
     """Return a row per batch: sums over its buckets, the longest of slacks; which columns depends on the kind."""
     check_all_streams(request)

@@ -71,10 +71,7 @@ async def ask(
 
 @router.get("/series.{format}", summary="An aggregate over equal buckets of a range, with intervals")
 async def bucket_series(
-    request: Request,
-    format: Format,
-    asked: SeriesQuestion = Depends(series_question),
-    at: At = Asked,
+    request: Request, format: Format, asked: SeriesQuestion = Depends(series_question), at: At = Asked
 ) -> Response:
     """Return what ``tidemark plot`` draws: a row per bucket, series by series."""
     return await answered(request, at, format, asked, lambda reader: series_rows(reader, asked))
@@ -84,10 +81,7 @@ async def bucket_series(
     "/arrivals.{format}", summary="Rows per bucket: held, late, and an estimate of those still to come"
 )
 async def bucket_arrivals(
-    request: Request,
-    format: Format,
-    asked: SeriesQuestion = Depends(series_question),
-    at: At = Asked,
+    request: Request, format: Format, asked: SeriesQuestion = Depends(series_question), at: At = Asked
 ) -> Response:
     """Return a row per bucket; ``late`` is counted from raw rows, and null where those are kept no longer.
 

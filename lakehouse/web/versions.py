@@ -81,7 +81,10 @@ class Versions:
             # One that has to be fetched first must not hold up questions about others.
             hold_downloaded(self._layout.serving, version).close()
         with self._lock:
-            found = self._opened(version)
+            if version not in self._open:
+                self._open[version] = _OpenVersion(open_published(self._layout, version))
+            self._open.move_to_end(version)
+            found = self._open[version]
             found.asked += 1
             reader = found.idle.pop() if found.idle else found.first.another()
         try:
@@ -91,12 +94,6 @@ class Versions:
                 found.asked -= 1
                 found.idle.append(reader)
                 self._shut()
-
-    def _opened(self, version: int) -> _OpenVersion:
-        if version not in self._open:
-            self._open[version] = _OpenVersion(open_published(self._layout, version))
-        self._open.move_to_end(version)
-        return self._open[version]
 
     def _shut(self) -> None:
         """Close versions that nobody asks, the least recently asked first, until few are open."""

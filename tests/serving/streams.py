@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level, horizons
+from lakehouse.serving.publish.changes import create_sums, pairs
 from lakehouse.serving.publish.snapshot import PublishedMeasure, StreamSnapshot, Total
-from lakehouse.serving.publish.sums import create_macros, pairs
 
 MEASURES = (
     PublishedMeasure("temp", "double"),
@@ -96,7 +96,7 @@ class RandomStream:
         write_delta(_with_places(table), folder / "raw")
         with duckdb.connect() as connection:
             connection.register("rows_of_stream", table)
-            create_macros(connection)
+            create_sums(connection)
             nodes = self._nodes(connection, folder / "nodes")
             _write_ledger(connection, folder / "ledger", self.committed_at)
             return self._facts(folder, _totals(connection, nodes))

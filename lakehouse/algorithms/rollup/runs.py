@@ -6,7 +6,7 @@ and any grouping of N additions is off by at most ``3 N u^2`` of the sum of size
 the pair's nearest double.
 
 Cost: one pass, a few operations a reading for extremes, 20 for a sum.
-Source: Joldes, Muller, Popescu 2017 (see rounding.py), AccurateDWPlusDW. lakehouse/serving/publish/sums.py says
+Source: Joldes, Muller, Popescu 2017 (see rounding.py), AccurateDWPlusDW. lakehouse/serving/publish/changes.py says
 the same as an expression.
 """
 

@@ -8,10 +8,7 @@ import typer
 
 from lakehouse.cli.options import globals_of
 
-EXAMPLES = (
-    "tidemark airflow",
-    "tidemark --config site/tidemark.toml airflow --port 8081",
-)
+EXAMPLES = ("tidemark airflow", "tidemark --config site/tidemark.toml airflow --port 8081")
 
 
 def airflow(

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, duration, globals_of, landed_streams
 
-if TYPE_CHECKING:
-    from lakehouse.settings import Settings
-
-EXAMPLES = (
-    "tidemark bridge",
-    "tidemark bridge lora",
-    "tidemark bridge lora --for 10m --json",
-)
+EXAMPLES = ("tidemark bridge", "tidemark bridge lora", "tidemark bridge lora --for 10m --json")
 
 
 def bridge(
@@ -39,12 +32,14 @@ def bridge(
 
     settings = globals_of(context).settings()
     seconds = duration(lasting, "--for") / 1e6 if lasting else None
-    name = _one(settings, stream)
+    names = landed_streams(settings, "mqtt", [stream] if stream else [])
+    if len(names) > 1:
+        raise WrongUsage(f"give one stream, each has a bridge of its own: {', '.join(names)}")
     from lakehouse.collect.bridge import bridge as land
     from lakehouse.collect.broker import password_of
     from lakehouse.collect.running import until_stopped
 
-    declared = settings.streams[name]
+    declared = settings.streams[names[0]]
     password = password_of(declared)
     with until_stopped(seconds) as is_stopping:
         done = land(declared, settings.layout, password, is_stopping, progress())
@@ -53,10 +48,3 @@ def bridge(
         print_json(figures)
     else:
         print_table(tuple(figures), [tuple(figures.values())])
-
-
-def _one(settings: Settings, stream: str | None) -> str:
-    names = landed_streams(settings, "mqtt", [stream] if stream else [])
-    if len(names) > 1:
-        raise WrongUsage(f"give one stream, each has a bridge of its own: {', '.join(names)}")
-    return names[0]

@@ -8,10 +8,7 @@ import typer
 
 from lakehouse.cli.options import AsJson, duration, globals_of, landed_streams
 
-EXAMPLES = (
-    "tidemark collect",
-    "tidemark collect host --for 1m --json",
-)
+EXAMPLES = ("tidemark collect", "tidemark collect host --for 1m --json")
 
 
 def collect(

@@ -6,10 +6,7 @@ import typer
 
 from lakehouse.cli.options import AsJson, globals_of
 
-EXAMPLES = (
-    "tidemark doctor",
-    "tidemark --home /data/tidemark doctor --json",
-)
+EXAMPLES = ("tidemark doctor", "tidemark --home /data/tidemark doctor --json")
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> int:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.cli.options import AsJson, WrongUsage, globals_of, nearest
+from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+from lakehouse.config.problems import nearest
 
 if TYPE_CHECKING:
     from lakehouse.queries.runtime.state import QueryState

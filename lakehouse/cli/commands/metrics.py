@@ -9,10 +9,7 @@ import typer
 
 from lakehouse.cli.options import globals_of
 
-EXAMPLES = (
-    "tidemark metrics",
-    "tidemark metrics --textfile /var/lib/node_exporter/tidemark.prom",
-)
+EXAMPLES = ("tidemark metrics", "tidemark metrics --textfile /var/lib/node_exporter/tidemark.prom")
 
 
 def metrics(

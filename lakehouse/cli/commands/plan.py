@@ -13,10 +13,7 @@ if TYPE_CHECKING:
     from lakehouse.config.stream import Stream
     from lakehouse.settings import Settings
 
-EXAMPLES = (
-    "tidemark plan",
-    "tidemark plan telemetry --json",
-)
+EXAMPLES = ("tidemark plan", "tidemark plan telemetry --json")
 
 
 def plan(

@@ -18,8 +18,8 @@ from lakehouse.cli.options import (
     WhereKeys,
     WrongUsage,
     globals_of,
-    instant,
     pairs,
+    span,
 )
 
 if TYPE_CHECKING:
@@ -81,17 +81,14 @@ def plot(
 
     given = {"a stream": stream, "--agg": agg, "--where": where, "--by": by}
     _check(query, given, {"--value": value, "--group": group})
-    start_us = instant(start, timezone, "--from") if start else None
-    end_us = instant(end, timezone, "--to") if end else None
-    if start_us is not None and end_us is not None and start_us >= end_us:
-        raise WrongUsage(f"--from {start} is not before --to {end}")
+    between = span(start, end, timezone)
     count = points or (PAGE_POINTS if html or as_json else plot_columns())
     home = globals_of(context).home_folder()
     if query:
         from lakehouse.serving.ask.answer_series import answer_series
 
         groups = pairs(group or [], "--group") or None
-        answers = answer_series(home, query, value or None, start_us, end_us, count, groups, limit, timeout)
+        answers = answer_series(home, query, value or None, *between, count, groups, limit, timeout)
         _show_answers(answers, html, as_json)
         return
     from lakehouse.serving.ask.ask import unknown_keys
@@ -99,9 +96,9 @@ def plot(
 
     keys = pairs(where or [], "--where") or None
     if by:
-        charts = series_by(home, stream, measure, agg, by, start_us, end_us, count, keys, limit, timeout)
+        charts = series_by(home, stream, measure, agg, by, *between, count, keys, limit, timeout)
     else:
-        charts = [series(home, stream, measure, agg, start_us, end_us, count, keys, timeout)]
+        charts = [series(home, stream, measure, agg, *between, count, keys, timeout)]
     if keys and not any(bucket.rows for one in charts for bucket in one.buckets):
         for sentence in unknown_keys(home, stream, measure, keys, timeout):
             print(sentence, file=sys.stderr)

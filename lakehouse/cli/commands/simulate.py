@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -25,13 +25,7 @@ class Kind(StrEnum):
     FLOWS = "flows"
 
 
-class DelayKind(StrEnum):
-    """Distribution of the delays of rows."""
-
-    NONE = "none"
-    EXPONENTIAL = "exponential"
-    PARETO = "pareto"
-    MEASURED = "measured"
+DelayKind = Literal["none", "exponential", "pareto", "measured"]
 
 
 EXAMPLES = (
@@ -56,9 +50,7 @@ def simulate(
     late_share: Annotated[
         float | None, typer.Option(help="Exact share of rows that are late [default: the delays decide].")
     ] = None,
-    delay: Annotated[
-        DelayKind, typer.Option(help="Distribution of the delays of rows.")
-    ] = DelayKind.MEASURED,
+    delay: Annotated[DelayKind, typer.Option(help="Distribution of the delays of rows.")] = "measured",
     delay_mean: Annotated[str, typer.Option(help="Mean delay, for exponential and pareto.")] = "30s",
     delay_max: Annotated[str, typer.Option(help="The longest delay.")] = "12h",
     duplicates: Annotated[float, typer.Option(help="Share of rows sent a second time.")] = 0.01,
@@ -81,23 +73,19 @@ def simulate(
     from lakehouse.simulator.plan import Delay, Faults, Plan
 
     duration_us = duration(length, "--duration")
-    wait = Delay(delay.value, duration(delay_mean, "--delay-mean"), duration(delay_max, "--delay-max"))
+    wait = Delay(delay, duration(delay_mean, "--delay-mean"), duration(delay_max, "--delay-max"))
     faults = Faults(late_share, duplicates, conflicts, bad_clocks, dirt, gaps)
     start_us = instant(start, "UTC", "--start") if start else None
-    count = _rows(rows, rate, duration_us)
+    if rows is not None and rate is not None:
+        raise WrongUsage("--rows and --rate: give one of them")
+    count = (
+        round(rate * duration_us / 1_000_000) if rate is not None else DEFAULT_ROWS if rows is None else rows
+    )
     plans = [
         Plan(kind.value, count, duration_us, start_us, devices, files, seed, gzip, wait, faults)
         for kind in (stream or list(Kind))
     ]
     _simulate(plans, into or globals_of(context).config_file().parent / "landing", as_json)
-
-
-def _rows(rows: int | None, rate: float | None, duration_us: int) -> int:
-    if rows is not None and rate is not None:
-        raise WrongUsage("--rows and --rate: give one of them")
-    return (
-        round(rate * duration_us / 1_000_000) if rate is not None else DEFAULT_ROWS if rows is None else rows
-    )
 
 
 def _simulate(plans: Sequence[Plan], landing: Path, as_json: bool) -> None:

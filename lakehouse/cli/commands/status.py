@@ -6,10 +6,7 @@ import typer
 
 from lakehouse.cli.options import AsJson, globals_of
 
-EXAMPLES = (
-    "tidemark status",
-    "tidemark status --json",
-)
+EXAMPLES = ("tidemark status", "tidemark status --json")
 
 
 def status(context: typer.Context, as_json: AsJson = False) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -18,12 +18,7 @@ EXAMPLES = (
 )
 
 
-class Action(StrEnum):
-    """An action on tokens."""
-
-    ADD = "add"
-    LIST = "list"
-    REVOKE = "revoke"
+Action = Literal["add", "list", "revoke"]
 
 
 class Scopes(StrEnum):
@@ -58,9 +53,9 @@ def token(
     from lakehouse.web.security.tokens import Scope, TokenError, add_token, read_tokens, revoke_token
 
     layout = Home(globals_of(context).home_folder())
-    if (action is Action.LIST) is bool(name):
+    if (action == "list") is bool(name):
         raise WrongUsage(f"token {action}: expected {'no name' if name else 'the name of a token'}")
-    if action is Action.LIST:
+    if action == "list":
         shown = ("name", "scopes", "streams", "created_at")
         rows = [[getattr(one, part) for part in shown] for one in read_tokens(layout)]
         if as_json:
@@ -69,7 +64,7 @@ def token(
             print_table(shown, [["all" if cell is None else cell for cell in row] for row in rows])
         return
     try:
-        if action is Action.REVOKE:
+        if action == "revoke":
             revoke_token(layout, name)
             print_json({"revoked": name}) if as_json else print(f"revoked {name}")
         else:

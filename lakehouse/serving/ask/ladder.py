@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from lakehouse.algorithms.rollup.refinement import MOST_READS
-from lakehouse.serving.ask.question import INCREASE, Question
+from lakehouse.serving.ask.question import INCREASE, Question, kept
 from lakehouse.serving.literals import text
 
 if TYPE_CHECKING:
@@ -80,9 +79,6 @@ _LADDER = """
         list_transform(ambiguous, lambda met: [met.from_us, met.to_us, met.n])
     FROM ladder, publication WHERE stream = {stream} AND measure = {measure} ORDER BY level
 """
-_KNOWN: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[tuple[str, str], Ladder | None]] = (
-    WeakKeyDictionary()
-)
 
 
 def chosen_grouping(connection: duckdb.DuckDBPyConnection, question: Question) -> Grouping | None:
@@ -110,10 +106,8 @@ def is_refined(
 
 def ladder_of(connection: duckdb.DuckDBPyConnection, question: Question) -> Ladder | None:
     """Return the ladder of the measure asked for; None if it is not published."""
-    known, asked = _KNOWN.setdefault(connection, {}), (question.stream, question.measure)
-    if asked not in known:
-        known[asked] = _read(connection, *asked)
-    return known[asked]
+    asked = question.stream, question.measure
+    return kept(connection, ("ladder", *asked), lambda: _read(connection, *asked))
 
 
 def _read(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> Ladder | None:

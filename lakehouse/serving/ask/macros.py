@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.serving.ask import one_series, parts
 from lakehouse.serving.ask.ladder import is_refined, ladder_of
-from lakehouse.serving.ask.plans import planned
-from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order
+from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order, planned
 from lakehouse.serving.literals import text, texts
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def answer(connection: duckdb.DuckDBPyConnection, question: Question) -> list[An
     rows = _whole(connection, question, refined=False)
     if is_refined(connection, question, (row[-1] for row in rows)):
         rows = _whole(connection, question, refined=True)
-    return _answers(rows)
+    return sorted((Answer(*row[:-1]) for row in rows), key=order)
 
 
 def _in_parts(
@@ -101,10 +100,6 @@ def parameters(question: Question, edges: Sequence[int]) -> str:
         f"{text(question.stream)}, {text(question.measure)}, "
         f"[{', '.join(map(str, edges))}]::BIGINT[], {keys}, {values}, {texts(question.by)}"
     )
-
-
-def _answers(rows: Sequence[tuple[Any, ...]]) -> list[Answer]:
-    return sorted((Answer(*row[:-1]) for row in rows), key=order)
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, asked: str, question: Question) -> list[tuple[Any, ...]]:

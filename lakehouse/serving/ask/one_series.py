@@ -13,8 +13,7 @@ from weakref import WeakKeyDictionary
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.serving.ask.ladder import Ladder, chosen_grouping, ladder_of
-from lakehouse.serving.ask.plans import planned
-from lakehouse.serving.ask.question import INCREASE, Question
+from lakehouse.serving.ask.question import INCREASE, Question, planned
 from lakehouse.serving.literals import literal, texts
 
 if TYPE_CHECKING:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from lakehouse.config.timestamps import iso_timestamp
@@ -26,10 +27,12 @@ ALIASES |= {
     "delta": INCREASE,
     "growth": INCREASE,
 }
+_NUMBERS = count()
 Timestamp = str | int | date | datetime
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Results from the catalogue of a version, kept with the connection.
-_FOUND: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[str, list[tuple[Any, ...]]]] = WeakKeyDictionary()
+T = TypeVar("T")
+# A published file never changes: what is read of it is kept with the connection.
+_KEPT: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 class AskError(ValueError):
@@ -245,11 +248,31 @@ def _check_range_and_grouping(connection: duckdb.DuckDBPyConnection, question: Q
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, statement: str) -> list[tuple[Any, ...]]:
-    """Return the result of a statement on a published file, which never changes: run once per connection."""
-    known = _FOUND.setdefault(connection, {})
-    if statement not in known:
-        known[statement] = connection.execute(statement).fetchall()
-    return known[statement]
+    return kept(connection, statement, lambda: connection.execute(statement).fetchall())
+
+
+def kept(connection: duckdb.DuckDBPyConnection, key: Hashable, make: Callable[[], T]) -> T:
+    """Return what ``make`` made for a key of a connection, which calls it once."""
+    known = _KEPT.setdefault(connection, {})
+    if key not in known:
+        known[key] = make()
+    made: T = known[key]
+    return made
+
+
+def planned(connection: duckdb.DuckDBPyConnection, statement: str) -> str:
+    """Return the name of a prepared statement, which a connection plans once.
+
+    DuckDB plans a statement anew for each question if a filter compares with one of its parameters. Values that come as
+    rows of a list, which are joined, leave the plan as it is.
+    """
+
+    def prepare() -> str:
+        name = f"planned_{next(_NUMBERS)}"
+        connection.execute(f"PREPARE {name} AS {statement}")
+        return name
+
+    return kept(connection, ("planned", statement), prepare)
 
 
 def unknown(what: str, name: str, among: Sequence[str]) -> str:

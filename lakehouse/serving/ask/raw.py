@@ -134,7 +134,7 @@ def _raw_connection() -> duckdb.DuckDBPyConnection:
             "memory_limit": MEMORY_LIMIT,
             # Nothing is written beside the home, or in the folder in which the command was started.
             "temp_directory": "",
-        },
+        }
     )
     connection.execute(f"LOAD {text(str(binary))}")
     connection.execute(macros_of("exact_values"))
@@ -250,10 +250,7 @@ def _values(found: Answer) -> tuple[str | None, ...]:
 
 
 def _check_complete(
-    question: Question,
-    exact: list[Answer],
-    estimates: dict[tuple[str | None, ...], Answer],
-    retracted: bool,
+    question: Question, exact: list[Answer], estimates: dict[tuple[str | None, ...], Answer], retracted: bool
 ) -> None:
     """Refuse an incomplete count: raw rows deleted since the publish make it smaller than the rollups allow."""
     why = "; some were retracted, `tidemark run` publishes what is left" if retracted else ""

@@ -27,7 +27,7 @@ from lakehouse.serving.publish.withheld import Withheld, keep, kept_in, write_wi
 from lakehouse.serving.segments.merge import SMALL_ROW_GROUP, Stored, open_fresh, settle
 from lakehouse.serving.segments.previous import Previous
 from lakehouse.serving.segments.row_store import RowStore, say, statements_of
-from lakehouse.serving.segments.segments import BLOCK
+from lakehouse.serving.segments.segments import BLOCK, transaction
 from lakehouse.serving.segments.shared_rows import SharedRows
 from lakehouse.serving.table_reader import connected
 from lakehouse.serving.versions.versions import draft_path
@@ -70,7 +70,7 @@ def write_tables(
     Raises:
         ValueError: if the version before is not the one that a stream's changes follow.
     """
-    with _transaction(connection):
+    with transaction(connection):
         for created in tables():
             connection.execute(created)
     # There may be many folded nodes, but few changed ones.
@@ -96,7 +96,7 @@ def write_tables(
     store.settle()
     store.show()
     create_macros(connection, folder, is_shared=stored.is_shared)
-    with _transaction(connection):
+    with transaction(connection):
         _show_ledger(connection, store, ledgers)
         write_queries(connection, store, queries)
         for created in views(stored.segments, stored.has_own):
@@ -104,14 +104,6 @@ def write_tables(
         write_withheld(connection, withheld, previous, kept)
         _write_publication(connection, version, fingerprint(streams, queries, withheld), previous)
     return stored, store
-
-
-@contextmanager
-def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Wait for the disk once, not after each statement; a failure leaves a draft that nobody reads."""
-    connection.execute("BEGIN TRANSACTION")
-    yield
-    connection.execute("COMMIT")
 
 
 def _write_publication(

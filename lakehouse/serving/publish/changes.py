@@ -15,18 +15,33 @@ from lakehouse.serving.literals import name, parquet
 from lakehouse.serving.publish.counter_changes import write_changed_counters
 from lakehouse.serving.publish.node_rows import Numbered, magnitude_of, no_nodes, write_rows
 from lakehouse.serving.publish.snapshot import ROWS, PublishedMeasure, StreamSnapshot, Total, totals_of
-from lakehouse.serving.publish.sums import create_macros, is_known, pairs
 from lakehouse.serving.segments.segments import BLOCK, NODE_COLUMNS
+from lakehouse.serving.table_reader import named_rows
 
 if TYPE_CHECKING:
     import duckdb
 
+# Sums of doubles as two columns: lakehouse/algorithms/rollup/runs.py as macros.
+_TOGETHER = "(a + b)"
+_SEEN = f"({_TOGETHER} - a)"
+# A step is a lambda, because a macro repeats its argument wherever it names it.
+_SUMS = f"""
+    CREATE OR REPLACE TEMP MACRO two_sum(a, b) AS
+        {{total: {_TOGETHER}, carry: (a - ({_TOGETHER} - {_SEEN})) + (b - {_SEEN})}};
+    CREATE OR REPLACE TEMP MACRO quick_sum(a, b) AS {{total: {_TOGETHER}, carry: b - {_SEEN}}};
+    CREATE OR REPLACE TEMP MACRO added(x, y) AS list_transform(list_transform(
+        [{{high: two_sum(x.total, y.total), low: two_sum(x.carry, y.carry)}}],
+        lambda s: {{high: quick_sum(s.high.total, s.high.carry + s.low.total), rest: s.low.carry}}),
+        lambda s: quick_sum(s.high.total, s.rest + s.high.carry))[1];
+    CREATE OR REPLACE TEMP MACRO totalled(pairs) AS
+        CASE WHEN len(pairs) > 1 THEN list_reduce(pairs, lambda x, y: added(x, y)) ELSE pairs[1] END;
+"""
 _EXACT = "ifnull(CAST({0}.exact_total AS HUGEINT), {0}.wide_total)"
 
 
 def write_changed(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
     """Write the new rows of the stream's changed nodes; ``combined`` holds them with their earlier values."""
-    create_macros(connection)
+    create_sums(connection)
     connection.execute(f"CREATE TEMP TABLE wide AS {_folded(one.stream)}")
     connection.execute("CREATE TEMP TABLE changed_nodes AS FROM fresh.segment.nodes WITH NO DATA")
     write_rows(connection, one, "FROM wide", "changed_")
@@ -84,11 +99,8 @@ def totals_of_changes(connection: duckdb.DuckDBPyConnection, stream: StreamSnaps
     for measure in stream.measures:
         n, total = f"{measure.name}__n", f"{measure.name}__sum"
         sums += [f"CAST(sum({name(n)}) AS BIGINT) AS {name(n)}", f"sum({name(total)}) AS {name(total)}"]
-    found = connection.execute(
-        f'SELECT level, "grouping", {", ".join(sums)} FROM {_kept(stream)} GROUP BY level, "grouping"'
-    )
-    columns = [column[0] for column in found.description]
-    rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+    summed = f'SELECT level, "grouping", {", ".join(sums)} FROM {_kept(stream)} GROUP BY level, "grouping"'
+    rows = named_rows(connection, summed)
     return [total for row in rows for total in totals_of(row, stream.measures)]
 
 
@@ -124,6 +136,21 @@ def _sums(measure: PublishedMeasure) -> list[str]:
         f"({whole}).total AS {total}",
         f"CASE WHEN {is_known(total, carry)} THEN ({whole}).carry END AS {carry}",
     ]
+
+
+def create_sums(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the macros ``added`` and ``totalled``: the sum of two pairs {total, carry}, and of a list of them."""
+    connection.execute(_SUMS)
+
+
+def pairs(total: str, carry: str) -> str:
+    """Return SQL for the list that ``totalled`` adds up, of the rows of a group."""
+    return f"list({{total: {total}, carry: ifnull({carry}, 0.0)}}) FILTER ({total} IS NOT NULL)"
+
+
+def is_known(total: str, carry: str) -> str:
+    """Return SQL for whether all sums of a group have their carries."""
+    return f"bool_and({carry} IS NOT NULL) FILTER ({total} IS NOT NULL)"
 
 
 _MAGNITUDE = magnitude_of(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.serving.publish.build import drafted, write_tables
 from lakehouse.serving.publish.gate import TotalsDiffer, reconcile
@@ -24,6 +24,7 @@ from lakehouse.serving.sandbox.locked import connect_locked
 from lakehouse.serving.segments.merge import Stored
 from lakehouse.serving.segments.previous import attach_previous, published_streams
 from lakehouse.serving.segments.row_store import RowStore
+from lakehouse.serving.table_reader import named_rows
 from lakehouse.serving.versions.downloads import downloading
 from lakehouse.serving.versions.store_versions import drop, upload
 from lakehouse.serving.versions.versions import (
@@ -44,6 +45,9 @@ from lakehouse.serving.versions.versions import (
 )
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 @dataclass(frozen=True)
@@ -167,10 +171,8 @@ def _write(
 
 def shared_batches(home: Home, streams: Sequence[StreamSnapshot]) -> dict[str, int]:
     """Return the streams whose published nodes stay valid, and the batch up to which these are complete."""
-    if current_version(home.serving) is None:
-        return {}
-    with hold_current(home.serving) as held, connect_locked(held.path) as connection:
-        known = published_streams(connection)
+    with _current(home) as connection:
+        known = published_streams(connection) if connection else {}
     return {
         one.name: known[one.name].batch
         for one in streams
@@ -188,11 +190,8 @@ def is_current(
 
     It reads no nodes and no totals, so it can be called before they are made.
     """
-    folder = home.serving
-    if current_version(folder) is None:
-        return False
-    with hold_current(folder) as held, connect_locked(held.path) as connection:
-        row = connection.execute("SELECT fingerprint FROM publication").fetchone()
+    with _current(home) as connection:
+        row = connection.execute("SELECT fingerprint FROM publication").fetchone() if connection else None
     return row is not None and row[0] == fingerprint(streams, queries, withheld)
 
 
@@ -233,10 +232,16 @@ def kept_open(home: Home) -> Iterator[None]:
 
 def published_queries(home: Home) -> Mapping[str, dict[str, Any]]:
     """Return the rows of ``queries`` of the current version by name, without the columns that are lists."""
+    with _current(home) as connection:
+        asked = 'SELECT * EXCLUDE ("groups") FROM queries'
+        return {row["query"]: row for row in named_rows(connection, asked)} if connection else {}
+
+
+@contextmanager
+def _current(home: Home) -> Iterator[duckdb.DuckDBPyConnection | None]:
+    """Open the current version; None before the first publish."""
     if current_version(home.serving) is None:
-        return {}
+        yield None
+        return
     with hold_current(home.serving) as held, connect_locked(held.path) as connection:
-        found = connection.execute('SELECT * EXCLUDE ("groups") FROM queries')
-        columns = [column[0] for column in found.description]
-        rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
-    return {row["query"]: row for row in rows}
+        yield connection

@@ -188,9 +188,7 @@ def totals_of(row: Mapping[str, Any], measures: Sequence[PublishedMeasure]) -> l
 
 
 def fingerprint(
-    streams: Sequence[StreamSnapshot],
-    queries: Sequence[QuerySnapshot] = (),
-    withheld: Sequence[object] = (),
+    streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapshot] = (), withheld: Sequence[object] = ()
 ) -> str:
     """Return the hash of everything that determines a version: streams, queries, batches, definitions and macros.
 

@@ -15,17 +15,16 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.config.config_paths import located, store_url
 from lakehouse.serving.sandbox.limits import MEMORY_MB, TIMEOUT_S
 from lakehouse.serving.sandbox.together import TooMuchTogether, counted
 from lakehouse.serving.versions.downloads import hold_downloaded
-from lakehouse.serving.versions.versions import Hold, hold, store_of
+from lakehouse.serving.versions.versions import Hold
 from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class SqlResult:
 
 
 @dataclass
-class PublishedReader:
+class PublishedReader(AbstractContextManager["PublishedReader"]):
     """The current version, which stays as long as this is open; ``connection`` opens on first use."""
 
     hold: Hold
@@ -109,12 +108,7 @@ class PublishedReader:
             self._connection = None
         self.hold.close()
 
-    def __enter__(self) -> PublishedReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -126,8 +120,7 @@ def open_published(home: Path | Home, version: int | None = None) -> PublishedRe
         VersionGone: when the version asked for is not kept.
     """
     layout = home if isinstance(home, Home) else Home(located(home, Path()) if store_url(home) else home)
-    take = hold if store_of(layout.serving) is None else hold_downloaded
-    return PublishedReader(take(layout.serving, version))
+    return PublishedReader(hold_downloaded(layout.serving, version))
 
 
 @contextmanager

@@ -9,15 +9,14 @@ publish: the new rows, at most ``OWN_ROWS``, and sometimes a merge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.serving.literals import literal, name, parquet, row, text
 from lakehouse.serving.segments.merge import Size, remaining, share_kept, sizes_of
-from lakehouse.serving.segments.segments import ROWS, catalog, new_segment, seal
+from lakehouse.serving.segments.segments import ROWS, catalog, new_segment, seal, transaction
 from lakehouse.serving.segments.shared_rows import SCHEMA, RowsBefore, SharedRows
 from lakehouse.serving.versions.versions import draft_path
 from lakehouse.storage.tables.appends import appended_since, before_appended
@@ -232,7 +231,7 @@ class RowStore:
         sources = {one.table.name: self._sources(one, merged) for one in tables}
         self.segments = kept
         new = "" if is_own or self._folder is None else self._new_segment(sources)
-        with self._transaction():
+        with transaction(self.connection):
             self.connection.execute(statement("serving/row_tables"))
             self._fill("", {} if new else sources, catalog(new) if new else None)
             self._write_catalog(kept, new)
@@ -249,7 +248,7 @@ class RowStore:
 
     def show(self) -> None:
         """Create a view for each table that has one, and comment on tables and views."""
-        with self._transaction():
+        with transaction(self.connection):
             for one in self._tables.values():
                 on = name(one.table.name) if one.table.is_view else one.table.table
                 if one.table.is_view:
@@ -283,7 +282,10 @@ class RowStore:
             self.written = whole
         else:
             self.written = draft_path(self._folder / "segments", self._segment)
-            with new_segment(self.connection, self._segment, self.written) as attached, self._transaction():
+            with (
+                new_segment(self.connection, self._segment, self.written) as attached,
+                transaction(self.connection),
+            ):
                 self._fill(f"{attached}.", sources)
         self.segments = (*self.segments, self._segment)
         return self._segment
@@ -354,13 +356,6 @@ class RowStore:
             self._whole = draft_path(self._folder / "segments", f"{self._segment}-whole")
             self.connection.execute(f"ATTACH {text(str(self._whole))} AS whole; CREATE SCHEMA whole.{SCHEMA}")
         return "whole"
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Wait for the disk once."""
-        self.connection.execute("BEGIN TRANSACTION")
-        yield
-        self.connection.execute("COMMIT")
 
     def _count(self, source: str) -> int:
         return int(self._row(f"SELECT count(*) FROM {source}")[0])

@@ -61,6 +61,14 @@ def new_segment(
     connection.execute(f"CHECKPOINT {catalog(segment)}")
 
 
+@contextmanager
+def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Wait for the disk once, not after each statement; a failure leaves a draft that nobody reads."""
+    connection.execute("BEGIN TRANSACTION")
+    yield
+    connection.execute("COMMIT")
+
+
 def seal(connection: duckdb.DuckDBPyConnection, database: str, segment: str, path: Path) -> None:
     """Let an attached file, which is sorted and complete, be a segment."""
     connection.execute(f"CHECKPOINT {database}; DETACH {database}")

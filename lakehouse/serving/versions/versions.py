@@ -19,10 +19,9 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lakehouse.storage.atomic_files import sync, write_text
@@ -54,7 +53,7 @@ class VersionGone(RuntimeError):
 
 
 @dataclass
-class Hold:
+class Hold(AbstractContextManager["Hold"]):
     """A version that cannot be deleted until this is closed, or its process ends."""
 
     version: int
@@ -67,12 +66,7 @@ class Hold:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def __enter__(self) -> Hold:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -152,11 +146,6 @@ def hold_current(folder: Path) -> Hold:
         if held is not None:
             return held
     raise NotPublished(folder, version)
-
-
-def hold(folder: Path, version: int | None = None) -> Hold:
-    """Take the shared lock on a version, by default the current one; raises as ``hold_current``, ``hold_version``."""
-    return hold_current(folder) if version is None else hold_version(folder, version)
 
 
 def hold_version(folder: Path, version: int) -> Hold:

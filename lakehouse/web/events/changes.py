@@ -36,13 +36,7 @@ _SINCE = {
     "retracted": "BIGINT",
     "rebuilt": "BOOLEAN",
 }
-_VERSION = {
-    "version": "INTEGER",
-    "published_us": "BIGINT",
-    "stream": "VARCHAR",
-    "batch": "BIGINT",
-    **_SINCE,
-}
+_VERSION = {"version": "INTEGER", "published_us": "BIGINT", "stream": "VARCHAR", "batch": "BIGINT", **_SINCE}
 _ANSWER = {
     "version": "INTEGER",
     "published_us": "BIGINT",

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
@@ -20,26 +21,31 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
-class _Http(HTTPHandler):
-    """Plain HTTP over connections that can be cut off."""
+class _Cutting(HTTPHandler, HTTPSHandler):
+    """HTTP, plain or over TLS, over connections that can be cut off."""
 
-    def __init__(self, made: list[HTTPConnection]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._made = made
+        self._made: list[HTTPConnection] = []
+        self.is_late = threading.Event()
 
     def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(lambda host, **how: _kept(HTTPConnection(host, **how), self._made), req)
-
-
-class _Https(HTTPSHandler):
-    """HTTP over TLS, the same."""
-
-    def __init__(self, made: list[HTTPConnection]) -> None:
-        super().__init__()
-        self._made = made
+        return self.do_open(partial(self._connection, HTTPConnection), req)
 
     def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(lambda host, **how: _kept(HTTPSConnection(host, **how), self._made), req)
+        return self.do_open(partial(self._connection, HTTPSConnection), req)
+
+    def _connection(self, kind: type[HTTPConnection], host: str, **how: Any) -> Any:
+        self._made.append(kind(host, **how))
+        return self._made[-1]
+
+    def cut_off(self) -> None:
+        """Let what is sent or read now end like the head of any answer."""
+        self.is_late.set()
+        for connection in self._made:
+            if connection.sock is not None:
+                with suppress(OSError):
+                    connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def signed(url: str, secret: bytes, identity: str, body: bytes) -> Request:
@@ -59,29 +65,14 @@ def post(request: Request, within_s: float) -> None:
         URLError: when it cannot be reached.
         OSError: when the answer takes longer than ``within_s``.
     """
-    made: list[HTTPConnection] = []
-    is_late = threading.Event()
-    timer = threading.Timer(within_s, _cut_off, (made, is_late))
+    sender = _Cutting()
+    timer = threading.Timer(within_s, sender.cut_off)
     timer.daemon = True
     timer.start()
     try:
-        with build_opener(_NoRedirects, _Http(made), _Https(made)).open(request, timeout=within_s):
+        with build_opener(_NoRedirects, sender).open(request, timeout=within_s):
             pass
     finally:
         timer.cancel()
-    # What was cut off ends like any head of an answer.
-    if is_late.is_set():
+    if sender.is_late.is_set():
         raise TimeoutError(f"no whole answer within {within_s:g} s")
-
-
-def _kept(connection: Any, made: list[HTTPConnection]) -> Any:
-    made.append(connection)
-    return connection
-
-
-def _cut_off(made: list[HTTPConnection], is_late: threading.Event) -> None:
-    is_late.set()
-    for connection in made:
-        if connection.sock is not None:
-            with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)

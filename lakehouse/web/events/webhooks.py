@@ -151,7 +151,8 @@ class Webhooks:
             URLError: when it cannot be reached.
         """
         try:
-            self._post(f"{alarm[0]}:{alarm[1]}:{change}", body.encode())
+            identity = f"{alarm[0]}:{alarm[1]}:{change}"
+            post(signed(self._url, self._secret, identity, body.encode()), TIMEOUT_S)
         except (HTTPException, OSError) as error:
             if error.code in _NOT_NOW if isinstance(error, HTTPError) else isinstance(error, URLError):
                 raise
@@ -160,6 +161,3 @@ class Webhooks:
             log.warning("alarm %s of %s was refused, again in %g s: %r", alarm[1], alarm[0], wait_s, error)
             return False
         return True
-
-    def _post(self, identity: str, body: bytes) -> None:
-        post(signed(self._url, self._secret, identity, body), TIMEOUT_S)

@@ -174,7 +174,7 @@ async def buildinfo(request: Request) -> Response:
     """Return what clients go by when they choose among Prometheus' addresses."""
     # Clients ask which of Prometheus' addresses there are by its version: from 2.24 on labels may be matched.
     found = {"application": "Tidemark", "version": "2.24.0", "revision": request.app.version, "features": {}}
-    return _success(found, [])
+    return Response(_document(found, []), media_type="application/json")
 
 
 async def _given(request: Request) -> Given:
@@ -241,10 +241,6 @@ def _told(refused: PromqlRefused) -> Response:
 def _refused(status: int, kind: str, message: str) -> Response:
     content = json_bytes({"status": "error", "errorType": kind, "error": message})
     return Response(content, status, {"Cache-Control": "no-store"}, "application/json")
-
-
-def _success(data: Any, warnings: Sequence[str]) -> Response:
-    return Response(_document(data, warnings), media_type="application/json")
 
 
 def _document(data: Any, warnings: Sequence[str]) -> bytes:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.rollup.rounding import EPS
 from lakehouse.algorithms.rollup.runs import added, sum_runs
-from lakehouse.serving.publish.sums import create_macros, pairs
+from lakehouse.serving.publish.changes import create_sums, pairs
 
 VALUES = st.floats(-1e300, 1e300) | st.sampled_from([0.1, -0.1, 2.0**53, 1.0, -(2.0**53), 1e-300, 1e16, -0.0])
 LISTS = st.lists(VALUES, min_size=1, max_size=60)
@@ -22,7 +22,7 @@ Pair = tuple[float, float]
 @pytest.fixture(scope="module")
 def engine() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
-    create_macros(connection)
+    create_sums(connection)
     return connection
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.cli.conftest import Tidemark
 
 def test_choices_are_those_of_the_simulator() -> None:
     assert [kind.value for kind in simulate.Kind] == list(FORMS)
-    assert [kind.value for kind in simulate.DelayKind] == list(DELAY_KINDS)
+    assert get_args(simulate.DelayKind) == DELAY_KINDS
 
 
 def test_files_land_beside_the_configuration_with_the_truth_about_them(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of
+from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,9 +51,7 @@ def accept_loss(
     if reason:
         return _close(settings, stream, reason, yes, as_json)
     from jobs import accept_loss as job
-    from jobs.running.outcome import recorded
     from lakehouse.cli.output import print_json
-    from lakehouse.spark.session import session_with_log
 
     refused: list[OffsetRange] = []
 
@@ -64,8 +62,7 @@ def accept_loss(
         refused.extend(lost)
         return False
 
-    spark = session_with_log(settings)
-    figures = recorded("accept_loss", settings, stream, lambda: job.run(settings, spark, stream, agree))
+    figures = run_job("accept_loss", settings, stream, job.run, agree)
     if as_json:
         print_json({"stream": stream, **figures})
     elif figures["lost"]:
@@ -79,10 +76,8 @@ def accept_loss(
 def _close(settings: Settings, stream: str, reasons: Sequence[str], yes: bool, as_json: bool) -> int | None:
     """Give up open records of some reasons, once this is confirmed."""
     from jobs import accept_loss as job
-    from jobs.running.outcome import recorded
     from lakehouse.cli.output import print_json
     from lakehouse.ingest.quarantine import waiting_records
-    from lakehouse.spark.session import session_with_log
 
     waiting = waiting_records(settings.layout, settings.stream(stream))
     listing = ", ".join(f"{name} {waiting[name]:,}" for name in reasons if name in waiting)
@@ -92,8 +87,7 @@ def _close(settings: Settings, stream: str, reasons: Sequence[str], yes: bool, a
         and not typer.confirm(f"{stream}: give up rejected records ({listing})?", err=True)
     ):
         return 1
-    spark = session_with_log(settings)
-    figures = recorded("accept_loss", settings, stream, lambda: job.close(settings, spark, stream, reasons))
+    figures = run_job("accept_loss", settings, stream, job.close, reasons)
     if as_json:
         print_json({"stream": stream, **figures})
     elif figures["lost"]:

@@ -6,21 +6,9 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.options import (
-    AsJson,
-    RangeEnd,
-    RangeStart,
-    Timezone,
-    WrongUsage,
-    declared,
-    globals_of,
-    instant,
-)
+from lakehouse.cli.options import AsJson, RangeEnd, RangeStart, Timezone, declared, globals_of, run_job, span
 
-EXAMPLES = (
-    "tidemark rebuild telemetry",
-    "tidemark rebuild telemetry --from 2026-01-05 --to 2026-01-07",
-)
+EXAMPLES = ("tidemark rebuild telemetry", "tidemark rebuild telemetry --from 2026-01-05 --to 2026-01-07")
 
 
 def rebuild(
@@ -41,18 +29,10 @@ def rebuild(
 
     settings = globals_of(context).settings()
     declared(settings, [stream])
-    from_us = instant(start, timezone, "--from") if start else None
-    to_us = instant(end, timezone, "--to") if end else None
-    if from_us is not None and to_us is not None and from_us >= to_us:
-        raise WrongUsage(f"--from {start} is not before --to {end}")
+    between = span(start, end, timezone)
     from jobs import build_rollups
-    from jobs.running.outcome import recorded
-    from lakehouse.spark.session import session_with_log
 
-    spark = session_with_log(settings)
-    figures = recorded(
-        "rebuild", settings, stream, lambda: build_rollups.rebuild(settings, spark, stream, from_us, to_us)
-    )
+    figures = run_job("rebuild", settings, stream, build_rollups.rebuild, *between)
     if as_json:
         print_json({"stream": stream, **figures})
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.options import AsJson, declared, globals_of
+from lakehouse.cli.options import AsJson, declared, globals_of, run_job
 
 EXAMPLES = (
     "tidemark requeue telemetry",
@@ -34,10 +34,8 @@ def requeue(
     settings = globals_of(context).settings()
     declared(settings, [stream])
     from jobs import requeue as job
-    from jobs.running.outcome import recorded
     from lakehouse.ingest.quarantine import waiting_records
     from lakehouse.ingest.sources.manifest import SET_ASIDE
-    from lakehouse.spark.session import session_with_log
 
     waiting = waiting_records(settings.layout, settings.stream(stream))
     for name in sorted({*(reason or ())} - {*waiting, SET_ASIDE}):
@@ -45,9 +43,8 @@ def requeue(
         print(
             f"no record of {stream} waits that was rejected as {name!r}; waiting: {rejected}", file=sys.stderr
         )
-    spark = session_with_log(settings)
-    figures = recorded("requeue", settings, stream, lambda: job.run(settings, spark, stream, reason or []))
+    figures = run_job("requeue", settings, stream, job.run, reason or [])
     if as_json:
-        print_json({"stream": stream, **(figures or {})})
+        print_json({"stream": stream, **figures})
     else:
-        print_table(("figure", "count"), list((figures or {}).items()), title=f"requeued: {stream}")
+        print_table(("figure", "count"), list(figures.items()), title=f"requeued: {stream}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.options import AsJson, Timezone, WrongUsage, declared, globals_of, instant, pairs
+from lakehouse.cli.options import AsJson, Timezone, WrongUsage, declared, globals_of, pairs, run_job, span
 
 if TYPE_CHECKING:
     from lakehouse.config.stream import Stream
@@ -55,17 +55,12 @@ def retract(
     values = pairs(where or [], "--where") | _identity(settings.stream(stream), identity or [])
     if not (file or values):
         raise WrongUsage("name the rows by --file, --where or --identity")
-    from_us = instant(start, timezone, "--from") if start else None
-    to_us = instant(end, timezone, "--to") if end else None
+    between = span(start, end, timezone)
     from jobs import retract as job
-    from jobs.running.outcome import recorded
     from lakehouse.corrections.retract import Wrong
-    from lakehouse.spark.session import session_with_log
 
-    spark, wrong = session_with_log(settings), Wrong(file or None, values, from_us, to_us)
-    figures = recorded(
-        "retract", settings, stream, lambda: job.run(settings, spark, stream, wrong, by, why, dry_run)
-    )
+    wrong = Wrong(file or None, values, *between)
+    figures = run_job("retract", settings, stream, job.run, wrong, by, why, dry_run)
     _tell(stream, {**figures, "kept_by_queries": _kept_by(settings, stream)}, dry_run, as_json)
 
 

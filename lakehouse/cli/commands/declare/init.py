@@ -14,10 +14,7 @@ _FOLDER = Path(__file__).with_name("starter")
 STARTER = _FOLDER / "tidemark.toml"
 QUERIES = tuple(_FOLDER / f"{name}.sql" for name in ("warm_and_dry", "warmer_neighbours"))
 
-EXAMPLES = (
-    "tidemark init",
-    "tidemark --config site/tidemark.toml --home /data/tidemark init",
-)
+EXAMPLES = ("tidemark init", "tidemark --config site/tidemark.toml --home /data/tidemark init")
 
 
 def init(
