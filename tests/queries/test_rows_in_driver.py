@@ -1,14 +1,16 @@
-"""A check of a query counts its results in tasks: of 40,000 pairs and late rows some counts come to the driver."""
+"""A check of a query counts its results in tasks: of 40,000 of them some counts come to the driver."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from lakehouse.engine.local import LocalEngine
+from lakehouse.queries.aggregate.tables import open_tables as answers_of
 from lakehouse.queries.pairs.tables import open_tables
 from lakehouse.queries.runtime.checks import frames_of
 from lakehouse.storage.layout import Home
 from tests.ingest.test_rows_in_driver import MOST_BYTES, Driver
+from tests.queries.answered import TEXT, Aggregated, Alarm, Answer, declare, query_of
 from tests.queries.joins import ANSWERS, SECOND, Joined, Logged, Pair
 
 PAIRS = 40_000
@@ -25,5 +27,24 @@ def test_a_check_of_a_query_brings_counts_and_no_rows_to_the_driver(tmp_path: Pa
         frames_of(tables, {})
 
     assert sum(tables.found["count_all"].to_pylist()) == PAIRS
+    assert 0 < driver.received < MOST_BYTES
+    assert driver.read < MOST_BYTES
+
+
+def test_a_check_of_answers_and_alarms_brings_counts_to_the_driver(tmp_path: Path) -> None:
+    streams = declare(tmp_path / "declared").streams
+    groups = [(f"room {number}",) for number in range(PAIRS)]
+    answers = [Answer(5, group=group) for group in groups]
+    alarms = [Alarm(f"a{number}", 5, group=group) for number, group in enumerate(groups)]
+    told = Aggregated(query_of(TEXT, streams), streams, answers, alarms, batches=2)
+    home, driver = told.write(Home(tmp_path)), Driver()
+
+    with driver.counting():
+        tables = answers_of(LocalEngine(), home, told.query, -1, None)
+        assert tables is not None
+        frames = {frame.table: frame.rows for frame in frames_of(tables, {})}
+
+    assert frames["answers"] == [{"revision_gaps": 0, "too_early": 0, "between_ticks": 0}]
+    assert frames["alarms"] == [{"change_gaps": 0, "misplaced": 0, "uncovered": 0}]
     assert 0 < driver.received < MOST_BYTES
     assert driver.read < MOST_BYTES

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.join_aggregate.alarms import OPEN_US, Followed, Runs, followed
-from lakehouse.queries.aggregate.answers import coded
+from lakehouse.queries.aggregate.groups import coded, newest
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.spark.ddl import schema_of
@@ -221,12 +221,3 @@ def near(changes: pa.Table, from_us: int) -> pa.Table:
     cleared_us = pc.field("cleared_us")
     is_near = cleared_us.is_null() | (cleared_us >= from_us)
     return newest(changes, ["alarm"], "change").filter((pc.field("state") != "withdrawn") & is_near)
-
-
-def newest(rows: pa.Table, keys: list[str], version: str) -> pa.Table:
-    """Return the row of the highest version for each key."""
-    codes = coded(rows, keys)
-    order = np.lexsort((rows[version].to_numpy(), codes))
-    is_last = np.ones(len(order), np.bool_)
-    is_last[:-1] = codes[order][1:] != codes[order][:-1]
-    return rows.take(pa.array(order[is_last]))

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 from lakehouse.algorithms.join_aggregate.revision import merged
 from lakehouse.queries.aggregate.bucket import aggregate_columns
+from lakehouse.queries.aggregate.groups import coded
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, places_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.tasks import arrow_sql
-from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:
@@ -145,11 +145,6 @@ def _partials(parts: pa.Table, group: Int64s, shape: Shape) -> Partials:
     )
     tick, results = parts["tick_us"].to_numpy(), parts["results"].to_numpy()
     return Partials(tick, sides, results, counted, high, low, extreme)
-
-
-def coded(rows: pa.Table, names: Sequence[str]) -> Int64s:
-    """Return a number per row, equal where the named columns are; nulls are equal."""
-    return key_codes([rows.select(names)])[0].code
 
 
 def _firsts(tick: Int64s, group: Int64s) -> Int64s:

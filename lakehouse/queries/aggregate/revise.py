@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.aggregate.alarms import Changed, Following, standing_alarms
 from lakehouse.queries.aggregate.answers import NEW, Adding, with_earlier
+from lakehouse.queries.aggregate.groups import ALARM, ANSWER, place_of
 from lakehouse.queries.aggregate.query import shape_of
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.tables import Constants
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from lakehouse.queries.runtime.tasks.by_bucket import Kernel
     from lakehouse.storage.layout import Home
 
-ANSWER, ALARM = "answer", "alarm"
 _PART = "part"
 _ALARM = ("alarm", "state", "raised_us", "cleared_us", "change", "merged_into")
 _NEVER = 2**62
@@ -133,7 +133,7 @@ class Revision:
         groups = [f"g_{name}" for name in self._groups]
         own = (name for name in self._adding.read if name not in ("revision", "part_bucket"))
         columns = [
-            *(f"'{_PART}' AS kind", _place(groups, places), f"CAST({NEW} AS int) AS revision"),
+            *(f"'{_PART}' AS kind", place_of(groups, places), f"CAST({NEW} AS int) AS revision"),
             *("bucket AS part_bucket", *(f"`{name}`" for name in (*own, *groups))),
         ]
         return Columns(FileRows(self.stored), tuple(columns))
@@ -141,7 +141,7 @@ class Revision:
     def _answer_rows(self, places: int) -> Columns:
         own = [*(name for name in self._adding.read if name != "part_bucket"), "holds"]
         columns = [
-            *(f"'{ANSWER}' AS kind", _place(self._groups, places), "-1 AS part_bucket"),
+            *(f"'{ANSWER}' AS kind", place_of(self._groups, places), "-1 AS part_bucket"),
             *(f"`{name}`" for name in own),
             *(f"`{name}` AS `g_{name}`" for name in self._groups),
         ]
@@ -152,7 +152,7 @@ class Revision:
 
     def _alarm_rows(self, places: int) -> Columns:
         columns = [
-            *(f"'{ALARM}' AS kind", _place(self._groups, places)),
+            *(f"'{ALARM}' AS kind", place_of(self._groups, places)),
             *(f"`{name}`" for name in _ALARM),
             *(f"`{name}` AS `g_{name}`" for name in self._groups),
         ]
@@ -195,11 +195,3 @@ class Groups:
         groups = [f"g_{name}" for name in self.groups]
         own = rows.filter(pc.equal(rows["kind"], kind)).select([*columns, *groups])
         return own.rename_columns([*columns, *self.groups])
-
-
-def _place(groups: Sequence[str], places: int) -> str:
-    """Return SQL for the place of a row, by its groups."""
-    if not groups:
-        return "CAST(0 AS int) AS bucket"
-    names = ", ".join(f"`{name}`" for name in groups)
-    return f"CAST(pmod(xxhash64({names}), {places}) AS int) AS bucket"

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from lakehouse.engine.parts import file_items
 from lakehouse.queries.kind import kind_of
@@ -28,8 +27,7 @@ from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.spark.deviations import Frame
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.layout import Home
-from lakehouse.storage.tables.table_files import dataset
-from lakehouse.storage.tables.table_log import files_between, files_near, read_columns, read_log
+from lakehouse.storage.tables.table_log import files_between, files_near, read_columns
 from lakehouse.storage.tables.table_reads import named_columns, pieces_of
 
 if TYPE_CHECKING:
@@ -309,16 +307,6 @@ def _summed(counts: pa.Table) -> pa.Table:
     """Return counts with those of the same values added up."""
     total = counts.group_by(["value", "batch", "start_us"]).aggregate([("count_all", "sum")])
     return total.rename_columns(["value", "batch", "start_us", "count_all"])
-
-
-def scanned(
-    table: Path, columns: Sequence[str], kept: ds.Expression | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield these columns of a table's rows; nothing if there is no table."""
-    log = read_log(table)
-    if log and log.files:
-        files = dataset(list(log.files))
-        yield from files.to_batches(columns=list(columns), filter=kept)
 
 
 def counts_of(counts: pa.Table, column: str, value: str) -> Counter[int]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse.engine.local import LocalEngine
+from lakehouse.queries.aggregate import checks
 from lakehouse.queries.aggregate.tables import AggregateTables, open_tables
 from lakehouse.queries.runtime.checks import frames_of
 from lakehouse.storage.layout import Home
@@ -84,7 +85,7 @@ def test_right_tables_have_no_deviation_and_what_goes_on_is_not_judged(
         "answers": 1,
         "alarms": 1,
     }
-    assert (found.through, found.gone, sorted(found.ticks.to_pylist())) == (
+    assert (found.through, found.gone, found.checking.ticks.tolist()) == (
         2,
         1,
         [us(5 * i) for i in range(1, 5)],
@@ -179,6 +180,21 @@ def test_alarms_that_differ_from_the_answers_are_told(
     assert frames(found)["alarms"] == [told]
 
 
+def test_groups_in_many_places_are_judged_as_in_one(
+    tmp_path: Path, well: Aggregated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = [Answer(10, group=(f"room {n}",), revision=n % 3, holds=n % 2 > 0) for n in range(40)]
+    alarms = [Alarm(f"o{n}", 10, group=(f"room {n}",), change=n % 5 // 4) for n in range(30)]
+    told = replace(well, answers=[*well.answers, *odd], alarms=[*well.alarms, *alarms])
+    one = frames(opened(tmp_path / "one", told))
+    monkeypatch.setattr(checks, "ROWS_A_PLACE", 7)
+
+    assert frames(opened(tmp_path / "many", told)) == one
+    # Of ticks 10, 15 and 20 the last two have the alarms that still stand, and no answers.
+    assert one["answers"][0]["revision_gaps"] == 26
+    assert one["alarms"] == [{"change_gaps": 6, "misplaced": 15, "uncovered": 70}]
+
+
 def test_without_any_alarm_every_answer_that_holds_is_uncovered(tmp_path: Path, well: Aggregated) -> None:
     found = opened(tmp_path, replace(well, alarms=[]))
 
@@ -192,10 +208,10 @@ def test_only_ticks_answered_since_the_last_good_check_are_judged(tmp_path: Path
     late, all_of_it = (opened(tmp_path / str(since), told, since) for since in (2, -1))
 
     # The repairs came before the check: they are of earlier batches than it had seen.
-    assert (late.ticks.to_pylist(), wrong(late)) == ([], {})
+    assert (late.checking.ticks.tolist(), wrong(late)) == ([], {})
     assert ("answers", "revision_gaps") in wrong(all_of_it)
     # Batch 2 answered ticks 10 and 20 anew, and a repair of batch 1 may have come after a check that had seen it.
-    assert sorted(opened(tmp_path / "one", told, 1).ticks.to_pylist()) == [us(10), us(15), us(20)]
+    assert opened(tmp_path / "one", told, 1).checking.ticks.tolist() == [us(10), us(15), us(20)]
 
 
 def test_a_query_without_alarms_or_with_two_groups_is_judged_alike(tmp_path: Path, well: Aggregated) -> None:

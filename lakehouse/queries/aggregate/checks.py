@@ -1,0 +1,230 @@
+"""Checks of answers and alarms, as one call of the engine in which rows meet by group.
+
+    answers at the ticks that are judged, with all revisions, and changes of alarms
+        -> all of a group in one place
+        -> counts, and the ticks at which alarms are more or fewer than the answers that hold
+
+Cost: the files that may have a judged tick, and all of alarms. The driver has the ticks, never an answer or an alarm.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.algorithms.join_aggregate.alarms import OPEN_US
+from lakehouse.algorithms.late_join.ranges import covering_ranges
+from lakehouse.queries.aggregate.groups import ALARM, ANSWER, coded, newest, place_of
+from lakehouse.queries.runtime.logged import MOST_RANGES
+from lakehouse.queries.runtime.tasks.bucket import METRICS, of_kind
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, metrics_of, run_buckets
+from lakehouse.queries.runtime.tasks.key_codes import key_codes
+from lakehouse.queries.runtime.tasks.reading import Columns, FileRows, SideRows, TaskRows, items_of
+from lakehouse.storage.tables.table_log import files_near
+from lakehouse.storage.tables.table_reads import named_columns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakehouse.algorithms.join_aggregate.contract import Int64s
+    from lakehouse.engine import Engine, Item
+    from lakehouse.queries.aggregate.query import AggregateQuery
+    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
+    from lakehouse.queries.runtime.tasks.reading import Counted
+    from lakehouse.storage.layout import Home
+
+# Answers with revisions lost or twice, of ticks to come, and of no tick.
+ANSWERS = ("revision_gaps", "too_early", "between_ticks")
+# Alarms with changes lost or twice, those raised or cleared where the answer says otherwise, and by how many, over all
+# ticks judged, groups that HAVING lets through are more or fewer than alarms.
+ALARMS = ("change_gaps", "misplaced", "uncovered")
+_OFF = ("tick_us", "off")
+_TICKS = pa.schema({"tick_us": pa.int64()})
+_NEVER = 2**62
+
+
+@dataclass(frozen=True)
+class Checking:
+    """A check of a query's answers and alarms.
+
+    ``finished``: the condition on rows of finished batches and repairs; ``new``: on those since the last good check,
+    which are of batches after ``since``, in numbers of either. ``last_us``: the last tick that is answered.
+    """
+
+    engine: Engine
+    layout: Home
+    query: AggregateQuery
+    finished: str
+    new: str
+    since: int
+    last_us: int | None
+
+    @cached_property
+    def ticks(self) -> Int64s:
+        """The ticks that have been answered, or answered again, since the last good check, ascending."""
+        table = self.layout.answers(self.query.name)
+        files = files_near(table, "batch", [(self.since + 1, _NEVER)])
+        rows = FileRows(named_columns(table, {"tick_us", "found", "batch"}), self.new)
+        items = items_of((0, *each) for each in files)
+        kernel = partial(_ticks, rows=Columns(rows, ("tick_us",)))
+        found = self.engine.map(items, kernel, _TICKS, f"new ticks of {self.query.name}")
+        return np.unique(found["tick_us"].to_numpy())
+
+    def deviations(self) -> Counter[str]:
+        """Return the deviations of answers and alarms. Cost: two Spark jobs."""
+        query, groups = self.query, [group.name for group in self.query.groups]
+        answers, alarms = self._answers, self._alarms if query.is_alarm else []
+        places = 1 + sum(rows for _, rows in (*answers, *alarms)) // ROWS_A_PLACE
+        table = self.layout.answers(query.name)
+        rows = self._rows(table, places, ANSWER, ("tick_us", "revision", "holds"))
+        inputs = [SideRows(answers, AtTicks(rows, self.ticks))]
+        if query.is_alarm:
+            own = ("alarm", "state", "raised_us", "cleared_us", "change")
+            inputs.append(SideRows(alarms, self._rows(self.layout.alarms(query.name), places, ALARM, own)))
+        kernels = Judges(tuple(groups), query.every_us, self.last_us, self.ticks, query.is_alarm)
+        names = (*ANSWERS, *(ALARMS[:2] if query.is_alarm else ()), *_OFF)
+        found = run_buckets(self.engine, f"check {query.name}", inputs, places, kernels, (), names)
+        counts, off = Counter[str](), Counter[int]()
+        for row in found.metrics:
+            counts.update({name: row[name] or 0 for name in names[:-2]})
+            off[row["tick_us"]] += row["off"] or 0
+        counts["uncovered"] = sum(map(abs, off.values()))
+        return counts
+
+    @property
+    def _answers(self) -> list[Counted]:
+        """Return the files that may have a judged tick."""
+        ranges = covering_ranges(self.ticks, self.ticks, MOST_RANGES) if len(self.ticks) else ()
+        return files_near(self.layout.answers(self.query.name), "tick_us", ranges)
+
+    @property
+    def _alarms(self) -> list[Counted]:
+        return files_near(self.layout.alarms(self.query.name), "batch", [(-_NEVER, _NEVER)])
+
+    def _rows(self, table: Path, places: int, kind: str, own: Sequence[str]) -> Columns:
+        """Return rows of a table with the place in which those of a group meet."""
+        groups = [group.name for group in self.query.groups]
+        stored = named_columns(table, {*own, *groups, "found", "batch"})
+        grouped = (f"`{name}` AS `g_{name}`" for name in groups)
+        columns = (f"'{kind}' AS kind", place_of(groups, places), *(f"`{name}`" for name in own), *grouped)
+        return Columns(FileRows(stored, self.finished), columns)
+
+
+def _ticks(item: Item, *, rows: Columns) -> Iterator[pa.Table]:
+    for batch in rows.batches(item["paths"]):
+        yield pa.table({"tick_us": pc.unique(batch.column("tick_us"))}, _TICKS)
+
+
+@dataclass(frozen=True)
+class AtTicks:
+    """Rows at some ticks, which ascend."""
+
+    rows: TaskRows
+    ticks: Int64s
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self.rows.schema
+
+    def batches(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some files."""
+        for batch in self.rows.batches(paths):
+            yield batch.filter(pa.array(np.isin(batch.column("tick_us").to_numpy(), self.ticks)))
+
+
+@dataclass(frozen=True)
+class Judges:
+    """The kernels of places, each of which has all answers and alarms of its groups."""
+
+    groups: tuple[str, ...]
+    every_us: int
+    last_us: int | None
+    ticks: Int64s
+    is_alarm: bool
+
+    def __call__(self, buckets: Sequence[int]) -> Kernel:
+        """Return the kernel of any place."""
+        return self._answer
+
+    def _answer(self, place: int, rows: pa.Table) -> pa.Table | None:
+        if not rows.num_rows:
+            return None
+        rows = rows.append_column("group", pa.array(coded(rows, [f"g_{name}" for name in self.groups])))
+        answers = _revised(rows.filter(pc.equal(rows["kind"], ANSWER)))
+        figures = dict[str, int | None](self._of_answers(answers))
+        off = pa.table({f"f_{name}": pa.array([], pa.int64()) for name in _OFF})
+        if self.is_alarm:
+            changes = rows.filter(pc.equal(rows["kind"], ALARM))
+            standing = newest(changes, ["alarm"], "change").filter(pc.field("state") != "withdrawn")
+            figures["change_gaps"] = _gaps(changes)
+            figures["misplaced"] = self._misplaced(answers, standing)
+            off = self._off(answers, standing)
+        told = of_kind(METRICS, dict(zip(off.column_names, off.columns, strict=True)), off.num_rows)
+        told = told.append_column("bucket", pa.array([place] * off.num_rows, pa.int32()))
+        whole = metrics_of(place, figures | dict.fromkeys(_OFF))
+        return pa.concat_tables([whole, told], promote_options="default")
+
+    def _of_answers(self, answers: pa.Table) -> dict[str, int]:
+        """Return how many answers have revisions lost or twice, are of ticks to come, or of no tick."""
+        revisions, different, last, tick = (
+            answers[name].to_numpy() for name in ("revisions", "different", "newest", "tick_us")
+        )
+        is_whole = (revisions == different) & (revisions == last // 2 + 1)
+        too_early = tick > (-_NEVER if self.last_us is None else self.last_us)
+        wrong = (~is_whole, too_early, tick % self.every_us != 0)
+        return {name: int(np.count_nonzero(each)) for name, each in zip(ANSWERS, wrong, strict=True)}
+
+    def _misplaced(self, answers: pa.Table, standing: pa.Table) -> int:
+        """Return how many alarms were raised at a judged tick where HAVING does not hold, or cleared where it does."""
+        held = _held(answers).select(["tick_us", "group"])
+        wrong = 0
+        for column, is_right in (("raised_us", True), ("cleared_us", False)):
+            at = standing.filter(pc.is_in(standing[column], value_set=pa.array(self.ticks)))
+            ends = at.select([column, "group"]).rename_columns(held.column_names)
+            one, other = key_codes([ends, held])
+            wrong += int(np.count_nonzero(np.isin(one.code, other.code) != is_right))
+        return wrong
+
+    def _off(self, answers: pa.Table, standing: pa.Table) -> pa.Table:
+        """Return by how many alarms are more than answers that hold, at the judged ticks where they are not as many."""
+        raised_us, cleared_us = (
+            np.sort(standing[name].fill_null(OPEN_US).to_numpy()) for name in ("raised_us", "cleared_us")
+        )
+        off = np.searchsorted(raised_us, self.ticks, "right") - np.searchsorted(
+            cleared_us, self.ticks, "right"
+        )
+        np.add.at(off, np.searchsorted(self.ticks, _held(answers)["tick_us"].to_numpy()), -1)
+        at = np.flatnonzero(off)
+        return pa.table({"f_tick_us": pa.array(self.ticks[at]), "f_off": pa.array(off[at].astype(np.int64))})
+
+
+def _revised(answers: pa.Table) -> pa.Table:
+    """Return every tick and group with its revisions.
+
+    ``revisions``: how many; ``different``: how many different ones; ``newest``: 2 * the last, and 1 if it holds.
+    """
+    revision, holds = answers["revision"].cast(pa.int64()), answers["holds"].cast(pa.int64())
+    answers = answers.append_column("newest", pc.add(pc.multiply(revision, 2), holds))
+    parts = [("revision", "count"), ("revision", "count_distinct"), ("newest", "max")]
+    found = answers.group_by(["tick_us", "group"]).aggregate(parts)
+    return found.rename_columns(["tick_us", "group", "revisions", "different", "newest"])
+
+
+def _held(answers: pa.Table) -> pa.Table:
+    return answers.filter(pc.equal(pc.bit_wise_and(answers["newest"], 1), 1))
+
+
+def _gaps(changes: pa.Table) -> int:
+    """Return how many alarms have changes lost or twice."""
+    parts = [("change", "count"), ("change", "count_distinct"), ("change", "max")]
+    counts, different, last = changes.group_by("alarm").aggregate(parts).drop_columns("alarm").columns
+    is_whole = pc.and_(pc.equal(counts, different), pc.equal(counts, pc.add(last.cast(pa.int64()), 1)))
+    return pc.sum(pc.invert(is_whole)).as_py() or 0

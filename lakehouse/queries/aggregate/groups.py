@@ -1,0 +1,38 @@
+"""Groups of answers and alarms: where all rows of one meet, and numbers by which they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.queries.runtime.tasks.key_codes import key_codes
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.join_aggregate.contract import Int64s
+
+ANSWER, ALARM = "answer", "alarm"
+
+
+def place_of(groups: Sequence[str], places: int) -> str:
+    """Return SQL for the place of a row, by its groups."""
+    if not groups:
+        return "CAST(0 AS int) AS bucket"
+    names = ", ".join(f"`{name}`" for name in groups)
+    return f"CAST(pmod(xxhash64({names}), {places}) AS int) AS bucket"
+
+
+def coded(rows: pa.Table, names: Sequence[str]) -> Int64s:
+    """Return a number per row, equal where the named columns are; nulls are equal."""
+    return key_codes([rows.select(names)])[0].code
+
+
+def newest(rows: pa.Table, keys: list[str], version: str) -> pa.Table:
+    """Return the row of the highest version for each key."""
+    codes = coded(rows, keys)
+    order = np.lexsort((rows[version].to_numpy(), codes))
+    is_last = np.ones(len(order), np.bool_)
+    is_last[:-1] = codes[order][1:] != codes[order][:-1]
+    return rows.take(pa.array(order[is_last]))
