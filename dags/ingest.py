@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag
+from airflow.sdk import DAG
 
 from dags._assets import asset
 from dags._choice import choice, task_of, unserved
@@ -38,13 +38,12 @@ def ingest(home: AirflowHome) -> Any:
 
         return run_one(ingest.run, stream, params) | {"position": position(stream, params)}
 
-    @dag(schedule=home.settings.ingest, doc_md=__doc__, **dag_defaults(home, "ingest", "tables") | SEVERAL)
-    def build() -> None:
-        """Ingest each stream, and report which have something new."""
+    with DAG(
+        schedule=home.settings.ingest, doc_md=__doc__, **dag_defaults(home, "ingest", "tables") | SEVERAL
+    ) as made:
         takes = [task_of(take, {"stream": name}, outlets=[asset(home, "raw", name)]) for name in home.streams]
         choose() >> takes
-
-    return build()
+    return made
 
 
 for home in airflow_homes():

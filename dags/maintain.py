@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag
+from airflow.sdk import DAG
 
 from dags._choice import choice, task_of
-from dags._defaults import dag_defaults
-from dags._params import QUERIES
+from dags._defaults import QUERIES, dag_defaults
 from dags._step import step
 from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
@@ -55,15 +54,14 @@ def maintain(home: AirflowHome) -> Any:
 
         return run_one(maintain_queries.run, query, params)
 
-    @dag(schedule=home.settings.maintain, doc_md=__doc__, **dag_defaults(home, "maintain", "tables", QUERIES))
-    def build() -> None:
-        """Maintain the tables of each stream and of each query."""
+    with DAG(
+        schedule=home.settings.maintain, doc_md=__doc__, **dag_defaults(home, "maintain", "tables", QUERIES)
+    ) as made:
         chosen = choose()
         for name in home.streams:
             chosen >> task_of(compact_and_vacuum, {"stream": name}) >> task_of(merge, {"stream": name})
         choose_queries() >> [task_of(tend_query, {"query": name}) for name in home.queries]
-
-    return build()
+    return made
 
 
 for home in airflow_homes():

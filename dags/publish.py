@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag
+from airflow.sdk import DAG
 
 from dags._assets import any_of, asset
 from dags._choice import leave_to_service
@@ -34,16 +34,13 @@ def publish(home: AirflowHome) -> Any:
         figures = run_all(publish.run, params)
         return figures | {"position": figures["version"]}
 
-    @dag(
+    with DAG(
         schedule=any_of(home, "checked", "results"),
         doc_md=__doc__,
         **dag_defaults(home, "publish", "serving"),
-    )
-    def build() -> None:
-        """Publish, and report a new version."""
+    ) as made:
         release()
-
-    return build()
+    return made
 
 
 for home in airflow_homes():

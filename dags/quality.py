@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag
+from airflow.sdk import DAG
 
 from dags._assets import EVENTS, any_of, asset
 from dags._choice import choice, task_of
@@ -36,15 +36,14 @@ def quality(home: AirflowHome) -> Any:
 
         return run_one(check_quality.run, stream, params)
 
-    @dag(schedule=any_of(home, "rollup"), doc_md=__doc__, **dag_defaults(home, "quality", "gate") | SEVERAL)
-    def build() -> None:
-        """Check each stream that has changed, and report which passed."""
+    with DAG(
+        schedule=any_of(home, "rollup"), doc_md=__doc__, **dag_defaults(home, "quality", "gate") | SEVERAL
+    ) as made:
         checks = [
             task_of(check, {"stream": name}, outlets=[asset(home, "checked", name)]) for name in home.streams
         ]
         choose(EVENTS) >> checks
-
-    return build()
+    return made
 
 
 for home in airflow_homes():

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag
+from airflow.sdk import DAG
 
 from dags._assets import EVENTS, any_of, asset
 from dags._choice import choice, task_of, unserved
-from dags._defaults import SEVERAL, dag_defaults
+from dags._defaults import QUERIES, SEVERAL, dag_defaults
 from dags._events import report
-from dags._params import QUERIES
 from dags._step import step
 from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
@@ -39,19 +38,16 @@ def queries(home: AirflowHome) -> Any:
 
         return run_one(run_queries.run, query, params)
 
-    @dag(
+    with DAG(
         schedule=any_of(home, "raw"),
         doc_md=__doc__,
         **dag_defaults(home, "queries", "queries", QUERIES) | SEVERAL,
-    )
-    def build() -> None:
-        """Run each registered query whose streams have new rows."""
+    ) as made:
         joins = [
             task_of(join, {"query": name}, outlets=[asset(home, "results", name)]) for name in home.queries
         ]
         choose(EVENTS) >> joins
-
-    return build()
+    return made
 
 
 for home in airflow_homes():

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag
+from airflow.sdk import DAG
 
 from dags._assets import asset
 from dags._choice import choice, task_of
-from dags._defaults import dag_defaults
+from dags._defaults import QUERIES, dag_defaults
 from dags._events import report
-from dags._params import QUERIES
 from dags._step import step
 from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
@@ -45,15 +44,14 @@ def repair(home: AirflowHome) -> Any:
 
         return run_one(check_queries.run, query, params)
 
-    @dag(schedule=home.settings.repair, doc_md=__doc__, **dag_defaults(home, "repair", "queries", QUERIES))
-    def build() -> None:
-        """Repair each registered query, then check it; a failure is reported and stops no other query."""
+    with DAG(
+        schedule=home.settings.repair, doc_md=__doc__, **dag_defaults(home, "repair", "queries", QUERIES)
+    ) as made:
         chosen = choose()
         for name in home.queries:
             completed = task_of(complete, {"query": name}, outlets=[asset(home, "results", name)])
             chosen >> completed >> task_of(judge, {"query": name})
-
-    return build()
+    return made
 
 
 for home in airflow_homes():

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag
+from airflow.sdk import DAG
 
 from dags._assets import EVENTS, any_of, asset
 from dags._choice import choice, task_of, unserved
-from dags._defaults import SEVERAL, dag_defaults
+from dags._defaults import RANGE, SEVERAL, dag_defaults
 from dags._events import report
-from dags._params import RANGE
 from dags._step import step
 from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 
@@ -43,19 +42,16 @@ def rollups(home: AirflowHome) -> Any:
 
         return run_one(build_rollups.run_or_rebuild(params), stream, params)
 
-    @dag(
+    with DAG(
         schedule=any_of(home, "raw"),
         doc_md=__doc__,
         **dag_defaults(home, "rollups", "tables", RANGE) | SEVERAL,
-    )
-    def all_of_them() -> None:
-        """Roll up each stream that has new rows, and report it."""
+    ) as made:
         builds = [
             task_of(build, {"stream": name}, outlets=[asset(home, "rollup", name)]) for name in home.streams
         ]
         choose(EVENTS) >> builds
-
-    return all_of_them()
+    return made
 
 
 for home in airflow_homes():

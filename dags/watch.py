@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag
+from airflow.sdk import DAG
 
 from dags._assets import asset, served
 from dags._defaults import dag_defaults
@@ -38,12 +38,9 @@ def watch(home: AirflowHome) -> Any:
             raise AirflowSkipException("no service runs on this home, or it was stopped")
         return outcome | {"positions": served_positions(params)}
 
-    @dag(schedule=home.settings.watch, doc_md=__doc__, **dag_defaults(home, "watch", "service"))
-    def build() -> None:
-        """Look at the heartbeat, and report the streams that have something new, so that quality checks them."""
+    with DAG(schedule=home.settings.watch, doc_md=__doc__, **dag_defaults(home, "watch", "service")) as made:
         look()
-
-    return build()
+    return made
 
 
 for home in airflow_homes():

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from unittest.mock import patch
 
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import lease
@@ -41,9 +42,9 @@ def environment(settings: Settings) -> dict[str, str]:
         "AIRFLOW__API_AUTH__JWT_SECRET": secret,
         "AIRFLOW__API__SECRET_KEY": secret,
         "TIDEMARK_HOME": str(settings.home),
+        # Its DAGs are those of this home alone.
+        "TIDEMARK_CONFIGS": "",
     }
-    # Its DAGs are those of this home alone.
-    variables["TIDEMARK_CONFIGS"] = ""
     return variables | ({"TIDEMARK_CONFIG": str(settings.config)} if settings.config else {})
 
 
@@ -53,31 +54,18 @@ def airflow_environment(settings: Settings) -> Iterator[None]:
 
     Takes 4 s the first time in a process, and 2 s more for a new home. The variables are put back at the end.
     """
-    ours = environment(settings)
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
-    try:
-        _configure(settings)
+    with patch.dict(os.environ, environment(settings)):
+        from airflow import settings as airflow
+        from airflow.utils import db
+
+        if os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] != airflow.SQL_ALCHEMY_CONN:
+            airflow.dispose_orm(do_log=False)
+            airflow.configure_vars()
+            airflow.configure_orm()
+        with preparing_metadata(settings) as is_needed:
+            if is_needed:
+                db.initdb()
         yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _configure(settings: Settings) -> None:
-    from airflow import settings as airflow
-    from airflow.utils import db
-
-    if os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] != airflow.SQL_ALCHEMY_CONN:
-        airflow.dispose_orm(do_log=False)
-        airflow.configure_vars()
-        airflow.configure_orm()
-    with preparing_metadata(settings) as is_needed:
-        if is_needed:
-            db.initdb()
 
 
 @contextmanager

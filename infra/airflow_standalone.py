@@ -82,9 +82,17 @@ def serving(settings: Settings, port: int, host: str = LOOPBACK[1]) -> Iterator[
     home = settings.layout.airflow
     url = f"http://{LOOPBACK[1] if host == EVERYWHERE else host}:{port}"
     service = Service(url, home / PASSWORDS, home / "logs")
-    variables = _variables(settings, host, port, url)
-    log = service.logs / "migrate.log"
+    binaries = str(Path(sys.executable).parent)
+    variables = {
+        **os.environ,
+        **environment(settings),
+        "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}",
+        "AIRFLOW__API__HOST": host,
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": url,
+    }
     with preparing_metadata(settings) as is_needed:
+        log = service.logs / "migrate.log"
         if is_needed and _started(["-m", "airflow", "db", "migrate"], variables, log).wait():
             raise AirflowDidNotStart(f"Airflow could not prepare its metadata; see {log}")
     with _running(_components(settings, host, port), variables, service.logs) as running:
@@ -114,18 +122,6 @@ def _answers(address: tuple[str, int]) -> bool:
     with suppress(OSError), socket.create_connection(address, 1):
         return True
     return False
-
-
-def _variables(settings: Settings, host: str, port: int, url: str) -> dict[str, str]:
-    binaries = str(Path(sys.executable).parent)
-    return {
-        **os.environ,
-        **environment(settings),
-        "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}",
-        "AIRFLOW__API__HOST": host,
-        "AIRFLOW__API__PORT": str(port),
-        "AIRFLOW__API__BASE_URL": url,
-    }
 
 
 @contextmanager

@@ -181,9 +181,13 @@ def tell_error(error: Exception, as_json: bool) -> None:
     if os.environ.get("TIDEMARK_DEBUG") == "1":
         traceback.print_exception(error)
     if as_json:
-        print_json({"error": _described(error)})
-    else:
-        print(printable(f"tidemark: {message_of(error)}{_hint(error)}"), file=sys.stderr)
+        problems = [vars(problem) for problem in error.problems] if isinstance(error, ConfigError) else None
+        described = {"kind": type(error).__name__, "message": message_of(error)}
+        print_json({"error": described | ({} if problems is None else {"problems": problems})})
+        return
+    context = getattr(error, "ctx", None) if isinstance(error, typer.TyperException) else None
+    hint = f"\nTry '{context.command_path} --help'." if context is not None else ""
+    print(printable(f"tidemark: {message_of(error)}{hint}"), file=sys.stderr)
 
 
 def message_of(error: BaseException) -> str:
@@ -202,20 +206,6 @@ def _raised_at(error: BaseException) -> str:
         return ""
     line = f"{passed[-1].filename.removeprefix(_PROJECT)}, line {passed[-1].lineno}"
     return f", an internal error in {line}; TIDEMARK_DEBUG=1 shows the whole trace"
-
-
-def _described(error: Exception) -> dict[str, Any]:
-    described: dict[str, Any] = {"kind": type(error).__name__, "message": message_of(error)}
-    if isinstance(error, ConfigError):
-        described["problems"] = [vars(problem) for problem in error.problems]
-    return described
-
-
-def _hint(error: Exception) -> str:
-    context = getattr(error, "ctx", None)
-    if isinstance(error, typer.TyperException) and context is not None:
-        return f"\nTry '{context.command_path} --help'."
-    return ""
 
 
 def _plain(value: Any) -> Any:

@@ -1,3 +1,1 @@
 """The configuration that the user writes: ``tidemark.toml``, streams and columns, checked before anything runs."""
-
-from __future__ import annotations

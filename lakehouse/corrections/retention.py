@@ -46,13 +46,6 @@ from lakehouse.storage.tables.rollup_table import read_marker
 log = logging.getLogger(__name__)
 
 
-def _cut_us(stream: Stream, confirmed_us: int | None) -> int | None:
-    """Return before which time raw rows go, None where all are kept."""
-    if stream.keep_raw is None or confirmed_us is None:
-        return None
-    return floor_to(stream.levels[-1].width_us, confirmed_us - stream.keep_raw)
-
-
 def drop_old_raw(spark: Session, layout: Home, stream: Stream) -> dict[str, int]:
     """Drop raw rows that the rollup contains and the stream keeps no longer; return how many.
 
@@ -62,20 +55,22 @@ def drop_old_raw(spark: Session, layout: Home, stream: Stream) -> dict[str, int]
     """
     contained = read_marker(layout.rollup(stream.name))
     confirmed_us = read_extent(layout, stream.name, contained.batch - 1).confirmed_us
-    cut = _cut_us(stream, confirmed_us)
-    if cut is None or _is_unfinished(layout, stream):
+    finished, width = read_extent(layout, stream.name).batch, stream.levels[-1].width_us
+    if stream.keep_raw is None or confirmed_us is None:
+        return {"raw_dropped": 0}
+    if ManifestStore(layout.manifests(stream.name)).last_batch > finished:
         return {"raw_dropped": 0}
     known = read_corrections(layout, stream.name)
     before = raw_from(known)
     # Where a shorter `keep_raw` was declared once, rows that are gone stay gone.
+    cut = floor_to(width, confirmed_us - stream.keep_raw)
     cut = max(cut, before or cut)
-    kept_us = _identities_from(stream, confirmed_us or cut, cut)
+    kept_us = _identities_from(stream, confirmed_us, cut)
     counted = count_before(engine_of(spark), layout, stream, cut, contained.batch, kept_us)
     batches, latest_us, forgotten_us = counted
     if not batches:
         return {"raw_dropped": 0}
     # All rows behind the last of them are there, wherever the cut is.
-    width = stream.levels[-1].width_us
     cut = min(cut, floor_to(width, latest_us) + width)
     asked = _asked(stream, cut, contained.batch, batches)
     if stream.identity:
@@ -87,7 +82,6 @@ def drop_old_raw(spark: Session, layout: Home, stream: Stream) -> dict[str, int]
         )
     carry_out(spark, layout, stream, begin(layout, stream, asked))
     if asked.known_from_us is not None:
-        finished = read_extent(layout, stream.name).batch
         index_before(layout, stream, finished + 1).forget(asked.known_from_us, contained.batch)
     return {"raw_dropped": asked.rows}
 
@@ -99,11 +93,6 @@ def _identities_from(stream: Stream, newest_us: int, cut: int) -> int:
     """
     wanted = floor_to(stream.levels[-1].width_us, newest_us - stream.duplicates_within)
     return min(cut, wanted) - stream.repeat_distance_us
-
-
-def _is_unfinished(layout: Home, stream: Stream) -> bool:
-    last = read_extent(layout, stream.name).batch
-    return ManifestStore(layout.manifests(stream.name)).last_batch > last
 
 
 def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int]) -> Correction:

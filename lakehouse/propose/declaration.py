@@ -160,17 +160,16 @@ def _lines(proposal: Proposal) -> Iterable[str]:
         yield f"# not sure: {doubt}"
     for key in ("event_time", "identity", "keys", "measures", "counters", "groupings", "levels"):
         if key in table:
-            yield f"{key} = {_toml(table[key])}" + (_step(proposal.time) if key == "levels" else "")
+            every_us = proposal.time.step_us if key == "levels" else 0
+            yield f"{key} = {_toml(table[key])}" + (
+                f"  # a row each {format_duration(every_us)}" if every_us else ""
+            )
     yield f"source = {_toml(table['source'])}"
     for name, declared in table["columns"].items():
         yield f"columns.{name} = {_toml(declared)}"
     left = [each.title for each in proposal.columns if each.role == "left out"]
     if left:
         yield f"# left out: {', '.join(left)[:300]}"
-
-
-def _step(time: Time) -> str:
-    return f"  # a row each {format_duration(time.step_us)}" if time.step_us else ""
 
 
 def _toml(value: Any) -> str:

@@ -209,7 +209,9 @@ def _delimited(path: Path, lines: Sequence[str]) -> Sample:
     while names and not names[-1]:
         names.pop()
     rows = cut[data_at:]
-    if names_at is not None and _are_of_more(rows, len(names)):
+    # Values beyond the names in most rows.
+    over = sum(any(field.strip() for field in row[len(names) :]) for row in rows)
+    if names_at is not None and 2 * over > len(rows):
         found.doubts.append(
             f"the line of names has {len(names)} fields, rows have {width}: columns are named by place"
         )
@@ -219,12 +221,6 @@ def _delimited(path: Path, lines: Sequence[str]) -> Sample:
     found.names = distinct_names(names)
     found.rows = [tuple((row + [""] * len(names))[: len(names)]) for row in rows]
     return found
-
-
-def _are_of_more(rows: Sequence[Sequence[str]], count: int) -> bool:
-    """Return whether most rows have values beyond the names."""
-    over = sum(any(field.strip() for field in row[count:]) for row in rows)
-    return 2 * over > len(rows)
 
 
 def _cut(lines: Sequence[str]) -> tuple[str, list[list[str]]]:
@@ -270,16 +266,12 @@ def _head_of(cut: Sequence[Sequence[str]], width: int) -> tuple[int | None, int]
     ]
     if not wide:
         return None, data_at
-    return _names_among(cut, wide), data_at
 
+    def rank(at: int) -> tuple[bool, int, int]:
+        # The line without numbers and of most different, filled fields; the first of equal ones.
+        return not _numbers(cut[at]), len({field.strip() for field in cut[at] if field.strip()}), -at
 
-def _names_among(cut: Sequence[Sequence[str]], wide: Sequence[int]) -> int:
-    """Return the line without numbers and of most different, filled fields; the first of equal ones."""
-
-    def filled(at: int) -> int:
-        return len({field.strip() for field in cut[at] if field.strip()})
-
-    return max(wide, key=lambda at: (not _numbers(cut[at]), filled(at), -at))
+    return max(wide, key=rank), data_at
 
 
 def _numbers(fields: Sequence[str]) -> float:

@@ -1,3 +1,1 @@
 """Registered queries: one folder per kind, the SQL that all kinds share, and the runtime that runs them."""
-
-from __future__ import annotations

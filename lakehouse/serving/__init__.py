@@ -8,5 +8,3 @@ status.py  the published version and its age, open quarantine, the outcome of ea
 
 ``README.md`` says how an answer and its interval are made.
 """
-
-from __future__ import annotations

@@ -56,8 +56,10 @@ def status(home: Path | Home) -> Fields:
     ]
     found["service"] = service_heartbeat(layout)
     found["standing"] = standing_of(jobs)
+    # Messages that waited on the broker when the last ingest ended well; None for other sources.
+    lags = {job["stream"]: job["figures"].get("lag") for job in jobs if job["job"] == "ingest"}
     for stream in found["streams"]:
-        stream["lag"] = _lag(jobs, stream["stream"])
+        stream["lag"] = lags.get(stream["stream"])
         aside = read_set_aside(layout, stream["stream"])
         stream["set_aside"] = [{"batch": a.batch, "place": a.place, "error": a.error} for a in aside]
     return found
@@ -71,12 +73,6 @@ def standing_of(jobs: Sequence[Fields]) -> list[Fields]:
         if job["job"] == "ingest"
         for sentence in job["figures"].get("standing", [])
     ]
-
-
-def _lag(jobs: Sequence[Fields], stream: str) -> int | None:
-    """Return how many messages waited on the broker when the last ingest ended well; None for other sources."""
-    ended = (job["figures"] for job in jobs if (job["job"], job["stream"]) == ("ingest", stream))
-    return next((figures.get("lag") for figures in ended), None)
 
 
 def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Fields:

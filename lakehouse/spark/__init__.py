@@ -12,5 +12,3 @@ deviations.py        the deviations of a table, as small frames that a rule can 
 
 Ingest and rollups are in ``lakehouse.ingest``, registered queries in ``lakehouse.queries``.
 """
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """The files of a home, read and written without an engine: paths, table logs, leases, ledgers."""
-
-from __future__ import annotations

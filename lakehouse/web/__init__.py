@@ -3,5 +3,3 @@
 No Spark, no JVM and no Airflow: everything is read from published versions and from a few tables' files. The
 answers come from ``lakehouse.serving``; this package parses, limits and authorises questions, and writes answers.
 """
-
-from __future__ import annotations

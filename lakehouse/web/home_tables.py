@@ -7,7 +7,7 @@ connection that sees no statement of other people.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ async def quality(
         check_stream(request, stream)
     conditions = [f"stream = {text(stream)}"] if stream else []
     conditions += ["NOT success"] if failed else []
-    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    where = _where(conditions)
     of_rule = 'row_number() OVER (PARTITION BY stream, "table", expectation ORDER BY "at" DESC)'
     where += f" QUALIFY {of_rule} <= {runs}" if runs else ""
     most = min(limit, limits_of(request).rows)
@@ -127,7 +127,7 @@ def _rejected(
 async def facets(request: Request, stream: str, conditions: list[str] = Depends(_rejected)) -> Response:
     """Return how many records were ever rejected, by each of the commonest values of four facets."""
     table = _quarantine(request, stream)
-    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    where = _where(conditions)
     ledger = parquet_of(layout_of(request).ledger(stream))
     # The day on which a record was rejected is that of its batch.
     rows = "FROM stored" if ledger is None else f"FROM stored LEFT JOIN {ledger} AS ledger USING (batch)"
@@ -195,12 +195,16 @@ async def quarantine(
     """Return rejected records, the first 4,096 bytes of each escaped; those that were requeued since too."""
     table = _quarantine(request, stream)
     conditions += [] if before is None else [f"batch < {before}"]
-    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    where = _where(conditions)
     place = "source_file, source_line, source_item"
     shown = f"batch, reason, detail, record[1:4096] AS record, octet_length(record) AS bytes, {place}"
     order = f"{where} ORDER BY batch DESC, {place}"
     most = min(limit, limits_of(request).rows)
     return await _answered(request, format, lambda c: _escaped(_read(c, table, shown, order, most)))
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
 def _escaped(found: Rows) -> Rows:

@@ -23,14 +23,12 @@ from lakehouse.web.security.access import check_all_streams, note
 from lakehouse.web.security.tokens import Scope
 from lakehouse.web.work import Stop
 
+_VALUE = {
+    **dict.fromkeys(("value", "low", "high"), "DOUBLE"),
+    **{"exact": "BOOLEAN", "exact_value": "DECIMAL", "final": "BOOLEAN", "rows": "BIGINT"},
+}
 _ANSWER = {
-    "value": "DOUBLE",
-    "low": "DOUBLE",
-    "high": "DOUBLE",
-    "exact": "BOOLEAN",
-    "exact_value": "DECIMAL",
-    "final": "BOOLEAN",
-    "rows": "BIGINT",
+    **_VALUE,
     "rows_low": "BIGINT",
     "rows_high": "BIGINT",
     "nodes_read": "BIGINT",
@@ -44,13 +42,7 @@ _ANSWER = {
 _BUCKET = {
     "from_us": "BIGINT",
     "to_us": "BIGINT",
-    "value": "DOUBLE",
-    "low": "DOUBLE",
-    "high": "DOUBLE",
-    "exact": "BOOLEAN",
-    "exact_value": "DECIMAL",
-    "final": "BOOLEAN",
-    "rows": "BIGINT",
+    **_VALUE,
     "finest_granularity_us": "BIGINT",
     "key": "MAP(VARCHAR, VARCHAR)",
 }

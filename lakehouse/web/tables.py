@@ -131,12 +131,8 @@ def fetched(connection: duckdb.DuckDBPyConnection, statement: str, **about: Any)
     return Rows([column[0] for column in columns], types, done.fetchall(), {"truncated": False, **about})
 
 
-def _published_us(reader: PublishedReader) -> int | None:
-    row = reader.connection.execute("SELECT published_us FROM publication").fetchone()
-    return int(row[0]) if row else None
-
-
 def _streams(reader: PublishedReader, seen: tuple[str, ...] | None) -> Rows:
+    ((published_us,),) = reader.connection.execute("SELECT published_us FROM publication").fetchall()
     only = "" if seen is None else f"WHERE stream IN ({', '.join(map(text, seen)) or 'NULL'})"
     return rows_of(
         reader,
@@ -158,7 +154,7 @@ def _streams(reader: PublishedReader, seen: tuple[str, ...] | None) -> Rows:
             FROM ledger GROUP BY ALL
         ) counts USING (stream) {only} ORDER BY stream
         """,
-        published_us=_published_us(reader),
+        published_us=published_us,
     )
 
 

@@ -1,3 +1,1 @@
 """The commands of ``tidemark``, one file each; a command loads the layer it needs when it is called."""
-
-from __future__ import annotations

@@ -20,6 +20,7 @@ from lakehouse.cli.options import (
     instant,
     pairs,
 )
+from lakehouse.cli.output import cell, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from lakehouse.serving.ask.missing import Missing
@@ -69,8 +70,6 @@ def ask(
     import sys
     import time
 
-    from lakehouse.cli.output import print_json
-
     start_us = instant(start or BEGINNING, timezone, "--from")
     end_us = instant(end or END, timezone, "--to")
     if start_us >= end_us:
@@ -107,7 +106,6 @@ def ask(
 
 
 def _print(question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[str]) -> None:
-    from lakehouse.cli.output import cell, print_table
     from lakehouse.config.durations import format_duration
 
     headers = (*by, "value", "[low, high]", "exact", "rows", "nodes read", "finest", "version", "grouping")
@@ -131,7 +129,6 @@ def _print(question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[
 def _print_notes(
     answers: Sequence[Answer], missing: Missing | None, because: Sequence[str], elapsed_ms: float
 ) -> None:
-    from lakehouse.cli.output import print_line
     from lakehouse.serving.ask.doubt import is_in_doubt
 
     if withheld := next((answer.withheld for answer in answers if answer.withheld), None):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, duration, globals_of, landed_streams
+from lakehouse.cli.output import print_json, print_table, progress
 
 EXAMPLES = ("tidemark bridge", "tidemark bridge lora", "tidemark bridge lora --for 10m --json")
 
@@ -27,8 +28,6 @@ def bridge(
     goes to stderr; `tidemark status` shows the bridge's state.
     """
     from dataclasses import asdict
-
-    from lakehouse.cli.output import print_json, print_table, progress
 
     settings = globals_of(context).settings()
     seconds = duration(lasting, "--for") / 1e6 if lasting else None

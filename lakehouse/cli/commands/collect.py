@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.options import AsJson, duration, globals_of, landed_streams
+from lakehouse.cli.output import print_json, print_table, progress
 
 EXAMPLES = ("tidemark collect", "tidemark collect host --for 1m --json")
 
@@ -26,8 +27,6 @@ def collect(
     Progress goes to stderr.
     """
     from dataclasses import asdict
-
-    from lakehouse.cli.output import print_json, print_table, progress
 
     settings = globals_of(context).settings()
     seconds = duration(lasting, "--for") / 1e6 if lasting else None

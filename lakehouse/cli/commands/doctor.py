@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from lakehouse.cli.options import AsJson, globals_of
+from lakehouse.cli.output import print_json, print_table
 
 EXAMPLES = ("tidemark doctor", "tidemark --home /data/tidemark doctor --json")
 
@@ -17,7 +18,6 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> int:
     """
     from dataclasses import asdict
 
-    from lakehouse.cli.output import print_json, print_table
     from lakehouse.doctor import examine
 
     given = globals_of(context)

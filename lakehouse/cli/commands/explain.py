@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+from lakehouse.cli.output import print_json
 from lakehouse.config.problems import nearest
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ def explain(
 
     The page of --html needs only a browser. Times are in UTC. No JVM is started.
     """
-    from lakehouse.cli.output import print_json
     from lakehouse.cli.pages.explain_page import whole_page
     from lakehouse.cli.pages.explain_text import print_explained
     from lakehouse.cli.queries import text_of

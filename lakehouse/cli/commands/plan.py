@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.options import AsJson, declared, globals_of
+from lakehouse.cli.output import print_json, print_line, print_table, time_text
 
 if TYPE_CHECKING:
     from lakehouse.config.stream import Stream
@@ -28,7 +29,6 @@ def plan(
     the tables were built for: what is built again and from what, and what older times will lack.
     Reads the tables as they are, and asks the broker of topics of which nothing was read; no JVM is started.
     """
-    from lakehouse.cli.output import print_json
     from lakehouse.serving.storage_plan import storage_plan
 
     settings = globals_of(context).settings()
@@ -61,7 +61,6 @@ def _topics(settings: Settings, stream: Stream) -> str | None:
 
 
 def _print(kept: Mapping[str, Any]) -> None:
-    from lakehouse.cli.output import print_line, print_table, time_text
     from lakehouse.config.durations import format_duration
 
     rows: list[tuple[Any, ...]] = [

@@ -21,6 +21,7 @@ from lakehouse.cli.options import (
     pairs,
     span,
 )
+from lakehouse.cli.output import print_json, print_line
 
 if TYPE_CHECKING:
     from lakehouse.cli.pages.picture import Picture
@@ -135,8 +136,6 @@ def _show_answers(charts: Sequence[AnswerSeries], html: Path | None, as_json: bo
 
 
 def _show(document: object, picture: Callable[[], Picture], html: Path | None, as_json: bool) -> None:
-    from lakehouse.cli.output import print_json, print_line
-
     if html is not None:
         from lakehouse.cli.pages.chart_page import chart, chart_page
 

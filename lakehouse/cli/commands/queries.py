@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+from lakehouse.cli.output import print_json, print_line
 from lakehouse.config.problems import nearest
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ def queries(
     settings = globals_of(context).settings()
     if forget:
         return _forget(settings, forget, yes, as_json)
-    from lakehouse.cli.output import print_json
     from lakehouse.queries.runtime.state import overview
 
     listing = overview(settings.layout, settings.registered)
@@ -63,7 +63,6 @@ def queries(
 
 
 def _forget(settings: Settings, query: str, yes: bool, as_json: bool) -> int | None:
-    from lakehouse.cli.output import print_json
     from lakehouse.queries.runtime.reset_query import forget, known_queries
 
     known = sorted({*settings.registered, *known_queries(settings.layout)})
@@ -91,7 +90,6 @@ def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print(listing: Mapping[str, Any], settings: Settings) -> None:
-    from lakehouse.cli.output import print_line
     from lakehouse.cli.pages.explain_text import Table, print_tables, stopped_in_words
     from lakehouse.cli.queries import text_of
     from lakehouse.queries.kind import kinds

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of
+from lakehouse.cli.output import print_json, print_table
+from lakehouse.cli.output import progress as printer
 
 if TYPE_CHECKING:
     from lakehouse.settings import Settings
@@ -36,8 +38,6 @@ def run(
     code 1 if a job failed; a query whose file is wrong fails where all are run, and is named where only some are.
     """
     from lakehouse.cli.commands.plan import changes
-    from lakehouse.cli.output import print_json
-    from lakehouse.cli.output import progress as printer
     from lakehouse.serving.storage_plan import storage_plan
 
     settings = globals_of(context).settings()
@@ -77,8 +77,6 @@ def _require_runnable(settings: Settings, query: str, streams: Sequence[str]) ->
 
 
 def _print(outcomes: Sequence[Mapping[str, Any]], seconds: float) -> None:
-    from lakehouse.cli.output import print_table
-
     rows = []
     for one in outcomes:
         state, did = "ok" if one.get("ok", True) else "failed", one.get("error") or one.get("figures") or {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, duration, globals_of, instant
+from lakehouse.cli.output import print_json, print_table, time_text
 
 if TYPE_CHECKING:
     from lakehouse.simulator.plan import Plan
@@ -91,7 +92,6 @@ def simulate(
 def _simulate(plans: Sequence[Plan], landing: Path, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from lakehouse.cli.output import print_json
     from lakehouse.simulator.simulate import simulate as write_files
 
     for plan in plans:
@@ -104,8 +104,6 @@ def _simulate(plans: Sequence[Plan], landing: Path, as_json: bool) -> None:
 
 
 def _print(truths: Sequence[Truth], landing: Path) -> None:
-    from lakehouse.cli.output import print_table, time_text
-
     headers = ("stream", "files", "rows", "accepted", "quarantined", "duplicates", "late", "from", "to")
     rows = [
         (

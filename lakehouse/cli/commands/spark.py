@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.options import WrongUsage, globals_of
+from lakehouse.cli.output import print_table
 
 if TYPE_CHECKING:
     from lakehouse.settings import Settings
@@ -55,6 +56,8 @@ def spark(
         raise WrongUsage("a file, --sql and --connect: choose one")
     if script is not None and not script.is_file():
         raise WrongUsage(f"{script}: no such file; expected a Python file")
+    import runpy
+
     from lakehouse.spark.catalog import named_tables, open_session
     from lakehouse.spark.session import end_session, session_with_log
 
@@ -67,7 +70,10 @@ def spark(
     session = open_session(settings)
     try:
         if script is not None:
-            _run(session, script, arguments or [])
+            # As ``python`` runs it, with ``spark`` among its names.
+            sys.argv = [str(script), *(arguments or [])]
+            sys.path.insert(0, str(script.absolute().parent))
+            runpy.run_path(str(script), dict(spark=session), "__main__")
         elif sql:
             _print(session, sql, limit)
         else:
@@ -96,17 +102,7 @@ def _serve(settings: Settings, host: str, asked_port: int | None) -> None:
     raise RuntimeError(f"Spark has ended; {settings.layout.spark_log} says why")
 
 
-def _run(session: Any, script: Path, arguments: list[str]) -> None:
-    """Run a file as ``python`` does, with ``spark`` among its names."""
-    import runpy
-
-    sys.argv = [str(script), *arguments]
-    sys.path.insert(0, str(script.absolute().parent))
-    runpy.run_path(str(script), dict(spark=session), "__main__")
-
-
 def _print(session: Any, sql: str, limit: int) -> None:
-    from lakehouse.cli.output import print_table
     from lakehouse.spark.catalog import WrongStatement, result_of
 
     try:

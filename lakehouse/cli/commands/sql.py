@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakehouse.cli.options import AsJson, Memory, Timeout, WrongUsage, globals_of
+from lakehouse.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from lakehouse.serving.sandbox.sandbox import SqlResult
@@ -48,7 +49,6 @@ def _print(result: SqlResult, as_json: bool, as_csv: bool, limit: int) -> None:
     import csv
     import sys
 
-    from lakehouse.cli.output import print_json, print_table
     from lakehouse.serving.sandbox.sandbox import distinct
 
     if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from lakehouse.cli.options import AsJson, globals_of
+from lakehouse.cli.output import print_json
 
 EXAMPLES = ("tidemark status", "tidemark status --json")
 
@@ -14,7 +15,6 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
 
     Also shows how each job last ended. No JVM is started.
     """
-    from lakehouse.cli.output import print_json
     from lakehouse.serving.status import status as status_of
 
     status = status_of(globals_of(context).home_folder())

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+from lakehouse.cli.output import print_json, print_table
 
 EXAMPLES = (
     "tidemark token add grafana",
@@ -48,7 +49,6 @@ def token(
     tables; sql opens SELECTs of one's own; file opens the published file; quarantine opens rejected records with
     their bytes, which may be personal data.
     """
-    from lakehouse.cli.output import print_json, print_table
     from lakehouse.storage.layout import Home
     from lakehouse.web.security.tokens import Scope, TokenError, add_token, read_tokens, revoke_token
 

@@ -1,3 +1,1 @@
 """Aggregates of a window join at every tick, kept current without storing the results of the join."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """The SQL front end of all kinds of query: tokens, clauses, names, conditions, and the faults of a text."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Multiway joins of three to eight streams: only rows that can match are moved, on the cheapest route."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Pairs: window joins of two streams with a stated recall now, repaired to all pairs later."""
-
-from __future__ import annotations

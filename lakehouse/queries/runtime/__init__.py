@@ -3,5 +3,3 @@
 ``source.py`` says which rows a batch reads, ``tasks`` runs its buckets in the engine, ``logged.py`` is
 what a repair adds to that. ``tasks/arrow_sql.py`` evaluates conditions and columns on Arrow batches.
 """
-
-from __future__ import annotations

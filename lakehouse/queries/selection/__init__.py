@@ -1,3 +1,1 @@
 """Selections: rows of one stream by comparisons and predicates, read by scans that several queries share."""
-
-from __future__ import annotations

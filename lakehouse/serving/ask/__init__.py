@@ -1,3 +1,1 @@
 """Range questions over a published version, each answer with the interval that holds the truth."""
-
-from __future__ import annotations

@@ -97,7 +97,8 @@ def write_tables(
     store.show()
     create_macros(connection, folder, is_shared=stored.is_shared)
     with transaction(connection):
-        _show_ledger(connection, store, ledgers)
+        connection.execute(f"CREATE VIEW ledger AS {' UNION ALL '.join(map(store.select, ledgers))}")
+        say(connection, statements_of(statement("serving/ledger"))[1:], "ledger", is_view=True)
         write_queries(connection, store, queries)
         for created in views(stored.segments, stored.has_own):
             connection.execute(created)
@@ -330,14 +331,6 @@ def _keep_ledger(
         rows = f"FROM previous.ledger WHERE stream = {text(stream)}"
         connection.execute(f"INSERT INTO {store.arrived(table)} BY NAME {rows}")
     return table
-
-
-def _show_ledger(
-    connection: duckdb.DuckDBPyConnection, store: RowStore, ledgers: Sequence[SharedRows]
-) -> None:
-    """Create the view of all ledgers."""
-    connection.execute(f"CREATE VIEW ledger AS {' UNION ALL '.join(map(store.select, ledgers))}")
-    say(connection, statements_of(statement("serving/ledger"))[1:], "ledger", is_view=True)
 
 
 _LEDGER = """batch, kind, files, records, received, requeued, accepted, quarantined, duplicates, reasons, missing,

@@ -93,16 +93,13 @@ def _parsed(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
         raise StatementRefused(f"{_DESCRIBED}: {error}") from None
     tree: dict[str, Any] = json.loads(row[0]) if row else {"error": True}
     if tree.get("error"):
-        raise StatementRefused(f"{_DESCRIBED}: {_why(tree)}")
+        why = str(tree.get("error_message", "not understood"))
+        if tree.get("error_type") == "not implemented":
+            why = "this is another kind of statement, or several"
+        raise StatementRefused(f"{_DESCRIBED}: {why}")
     if len(tree["statements"]) != 1:
         raise StatementRefused(f"{_DESCRIBED}, found {len(tree['statements'])} statements")
     return tree
-
-
-def _why(tree: dict[str, Any]) -> str:
-    if tree.get("error_type") == "not implemented":
-        return "this is another kind of statement, or several"
-    return str(tree.get("error_message", "not understood"))
 
 
 def _parts(tree: Any) -> Iterator[dict[str, Any]]:

@@ -203,18 +203,14 @@ def _result(output: bytes, errors: bytes, timeout_s: float) -> SqlResult:
     try:
         answer = json.loads(output)
     except ValueError:
-        raise SqlFailed(_death(errors, timeout_s)) from None
+        said = errors.decode(errors="replace").strip()
+        stopped = f"stopped: the statement needs more memory or time than it may have ({timeout_s:g} s)"
+        raise SqlFailed(f"{stopped}{_logged(said)}" if said else stopped) from None
     if "error" in answer:
         raise SqlFailed(answer["error"])
     if "failed" in answer:
         raise SqlFailed(f"DuckDB failed on this statement{_logged(answer['failed'])}")
     return SqlResult(**answer)
-
-
-def _death(errors: bytes, timeout_s: float) -> str:
-    said = errors.decode(errors="replace").strip()
-    stopped = f"stopped: the statement needs more memory or time than it may have ({timeout_s:g} s)"
-    return f"{stopped}{_logged(said)}" if said else stopped
 
 
 def _logged(said: str) -> str:

@@ -1,3 +1,1 @@
 """Segments that versions share: nodes and rows in immutable files, merged as a log-structured merge tree."""
-
-from __future__ import annotations

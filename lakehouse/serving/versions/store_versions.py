@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -68,13 +68,9 @@ def listed(store: StorePath, version: int) -> Listed:
 def _listed(store: str, version: int) -> Listed:
     from lakehouse.storage.stores.store_path import StorePath
 
-    return _from_json(_list_path(StorePath(store), version).read_bytes())
-
-
-def _from_json(content: bytes) -> Listed:
-    told = json.loads(content)
-    files = {name: StoredFile(*found) for name, found in told["files"].items()}
-    return Listed(tuple(told["segments"]), files)
+    content = json.loads(_list_path(StorePath(store), version).read_bytes())
+    files = {name: StoredFile(*stored) for name, stored in content["files"].items()}
+    return Listed(tuple(content["segments"]), files)
 
 
 def _list_path(store: StorePath, version: int) -> StorePath:
@@ -148,12 +144,8 @@ def drop(store: StorePath, keep: int) -> None:
         if _list_path(store, version).stat().st_mtime < newest_s - _TO_FETCH_S:
             _list_path(store, version).unlink()
             kept.remove(version)
-    named = set(_names(listed(store, version) for version in kept))
+    named = {stored.name for version in kept for stored in listed(store, version).files.values()}
     for path in (store / "files").glob("*.duckdb"):
         # An object with a later number belongs to a version that is not listed yet.
         if path.name not in named and int(path.name.partition("-")[0]) <= kept[-1]:
             path.unlink()
-
-
-def _names(lists: Iterable[Listed]) -> Iterable[str]:
-    return (stored.name for found in lists for stored in found.files.values())

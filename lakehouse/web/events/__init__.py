@@ -1,3 +1,1 @@
 """Changes as they come: events that clients listen to, alarms, and webhooks."""
-
-from __future__ import annotations

@@ -79,7 +79,10 @@ async def changes(request: Request, format: Format, asked: Question = Depends(qu
         before: dict[str, Any] | None = None
         rows: list[list[Any]] = []
         unknown: UnknownName | None = None
-        question = _understood(request, asked, stop)
+        with versions_of(request).reader(versions_of(request).current()) as reader:
+            stop.by(reader.interrupt)
+            # Its measure's own aggregate in the current version, for all versions alike.
+            question = with_default(reader.connection, asked)
         for version in kept_versions(layout_of(request).serving):
             try:
                 with versions_of(request).reader(version) as reader:
@@ -103,13 +106,6 @@ async def changes(request: Request, format: Format, asked: Question = Depends(qu
     if asked.by:
         raise Problem(400, "Wrong parameter", "by: how an answer changed is shown for one answer at a time")
     return respond(await work_of(request).run(request, work), format, _FRESH)
-
-
-def _understood(request: Request, asked: Question, stop: Stop) -> Question:
-    """Return the question with its measure's own aggregate in the current version, for all versions alike."""
-    with versions_of(request).reader(versions_of(request).current()) as reader:
-        stop.by(reader.interrupt)
-        return with_default(reader.connection, asked)
 
 
 def _facts_at(request: Request, version: int, stop: Stop) -> dict[str, dict[str, Any]]:

@@ -6,5 +6,3 @@ evaluate.py    a question at one time or at many -> series, with warnings about 
 metrics.py     metrics, labels and their values, as Prometheus lists them
 routes.py      the addresses
 """
-
-from __future__ import annotations

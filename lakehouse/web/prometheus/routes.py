@@ -42,19 +42,8 @@ Work = Callable[[PublishedReader], tuple[Any, Sequence[str]]]
 
 
 def _described(*names: str) -> dict[str, Any]:
-    schema = {"type": "string"}
-    return {
-        "parameters": [
-            {
-                "name": name,
-                "in": "query",
-                "required": False,
-                "description": _PARAMETERS[name],
-                "schema": schema,
-            }
-            for name in names
-        ]
-    }
+    optional = {"in": "query", "required": False, "schema": {"type": "string"}}
+    return {"parameters": [{"name": name, "description": _PARAMETERS[name]} | optional for name in names]}
 
 
 @router.post("/query", include_in_schema=False)
@@ -64,8 +53,8 @@ async def query(request: Request) -> Response:
     given = await _given(request)
 
     def work(reader: PublishedReader, asked: Asked) -> tuple[Any, Sequence[str]]:
-        time_us = _time(given, "time", None)
-        time_us = _newest(reader, token(request).streams) if time_us is None else time_us
+        if (time_us := _time(given, "time")) is None:
+            time_us = _newest(reader, token(request).streams)
         if isinstance(asked, float):
             return {"resultType": "scalar", "result": [time_us / 1e6, _text(asked)]}, []
         found = _found(request, reader, asked, [time_us])
@@ -153,18 +142,12 @@ async def metadata(request: Request) -> Response:
     def work(reader: PublishedReader) -> tuple[Any, Sequence[str]]:
         known = metrics_of(reader, token(request).streams)
         names, warnings = _limited(given, [name for name in known if name in given.get("metric", known)])
-        return {
-            name: [
-                {
-                    "type": "counter" if one.is_counter else "gauge",
-                    "help": f"{one.measure} of the stream {one.stream}"
-                    if one.measure != "*"
-                    else f"rows of {name}",
-                    "unit": "",
-                }
-            ]
-            for name, one in ((name, known[name]) for name in names)
-        }, warnings
+        found = {}
+        for name in names:
+            one, kind = known[name], "counter" if known[name].is_counter else "gauge"
+            says = f"{one.measure} of the stream {one.stream}" if one.measure != "*" else f"rows of {name}"
+            found[name] = [{"type": kind, "help": says, "unit": ""}]
+        return found, warnings
 
     return await _answered(request, work)
 
@@ -286,7 +269,7 @@ def _newest(reader: PublishedReader, streams: tuple[str, ...] | None) -> int:
 
 
 def _times(given: Given) -> list[int]:
-    start, end = _time(given, "start", None), _time(given, "end", None)
+    start, end = _time(given, "start"), _time(given, "end")
     step = _step((given.get("step") or [""])[0])
     if start is None or end is None or end < start:
         raise Problem(400, "bad_data", "expected start and end, start not after end")
@@ -295,10 +278,10 @@ def _times(given: Given) -> list[int]:
     return list(range(start, end + 1, step))
 
 
-def _time(given: Given, name: str, default: int | None) -> int | None:
+def _time(given: Given, name: str) -> int | None:
     text = (given.get(name) or [""])[0]
     if not text:
-        return default
+        return None
     try:
         seconds = float(text)
         time_us = round(seconds * 1e6) if math.isfinite(seconds) else END_US + 1

@@ -1,3 +1,1 @@
 """Access: tokens, the addresses that are bound, and the audit of requests."""
-
-from __future__ import annotations

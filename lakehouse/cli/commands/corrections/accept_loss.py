@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of, run_job
+from lakehouse.cli.output import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,6 @@ def accept_loss(
     if reason:
         return _close(settings, stream, reason, yes, as_json)
     from jobs import accept_loss as job
-    from lakehouse.cli.output import print_json
 
     refused: list[OffsetRange] = []
 
@@ -76,7 +76,6 @@ def accept_loss(
 def _close(settings: Settings, stream: str, reasons: Sequence[str], yes: bool, as_json: bool) -> int | None:
     """Give up open records of some reasons, once this is confirmed."""
     from jobs import accept_loss as job
-    from lakehouse.cli.output import print_json
     from lakehouse.ingest.quarantine import waiting_records
 
     waiting = waiting_records(settings.layout, settings.stream(stream))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from lakehouse.cli.options import AsJson, declared, globals_of
+from lakehouse.cli.output import print_json, print_table
 
 EXAMPLES = (
     "tidemark quarantine",
@@ -29,7 +30,6 @@ def quarantine(
     Of all records that were ever rejected, a requeue has closed some; the others are open. Examples are of open ones.
     Bytes of records are escaped. No JVM is started.
     """
-    from lakehouse.cli.output import print_json
     from lakehouse.ingest.quarantine import rejected_reasons
 
     settings = globals_of(context).settings()
@@ -47,8 +47,6 @@ def quarantine(
 
 
 def _print(rejected: list[dict[str, Any]]) -> None:
-    from lakehouse.cli.output import print_table
-
     named = ("stream", "reason", "rejected", "open", "closed")
     rows = [
         (*(one[name] for name in named), one["requeue"] or ("land the file again" if one["open"] else "-"))

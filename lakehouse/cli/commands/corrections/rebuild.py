@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.options import AsJson, RangeEnd, RangeStart, Timezone, declared, globals_of, run_job, span
+from lakehouse.cli.output import print_json, print_table, time_text
 
 EXAMPLES = ("tidemark rebuild telemetry", "tidemark rebuild telemetry --from 2026-01-05 --to 2026-01-07")
 
@@ -25,8 +26,6 @@ def rebuild(
     history older than raw is copied. A range is widened to whole nodes of the last level, and refused if raw rows of
     it are deleted. The result is one commit; `tidemark run` publishes it.
     """
-    from lakehouse.cli.output import print_json, print_table, time_text
-
     settings = globals_of(context).settings()
     declared(settings, [stream])
     between = span(start, end, timezone)

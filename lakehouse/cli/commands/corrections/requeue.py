@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.options import AsJson, declared, globals_of, run_job
+from lakehouse.cli.output import print_json, print_table
 
 EXAMPLES = (
     "tidemark requeue telemetry",
@@ -29,8 +30,6 @@ def requeue(
 
     The present configuration judges them; `tidemark run` then adds the accepted rows to the rollups.
     """
-    from lakehouse.cli.output import print_json, print_table
-
     settings = globals_of(context).settings()
     declared(settings, [stream])
     from jobs import requeue as job

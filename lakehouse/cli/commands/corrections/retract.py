@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.options import AsJson, Timezone, WrongUsage, declared, globals_of, pairs, run_job, span
+from lakehouse.cli.output import print_json, print_table, time_text
 
 if TYPE_CHECKING:
     from lakehouse.config.stream import Stream
@@ -83,8 +84,6 @@ def _kept_by(settings: Settings, stream: str) -> list[str]:
 
 
 def _tell(stream: str, figures: Mapping[str, Any], dry_run: bool, as_json: bool) -> None:
-    from lakehouse.cli.output import print_json, time_text
-
     if as_json:
         print_json({"stream": stream, "dry_run": dry_run, **figures})
     elif not figures["rows"]:
@@ -101,7 +100,6 @@ def _tell(stream: str, figures: Mapping[str, Any], dry_run: bool, as_json: bool)
 
 
 def _list(settings: Settings, stream: str, as_json: bool) -> None:
-    from lakehouse.cli.output import print_json, print_table
     from lakehouse.storage.corrections import read_corrections
 
     known = read_corrections(settings.layout, stream)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+from lakehouse.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from lakehouse.propose.declaration import Proposal
@@ -38,13 +38,14 @@ def add(
     measures and counters. The declaration is appended to tidemark.toml with comments on what is not sure, and tried on
     the file. Nothing is ingested.
     """
-    from lakehouse.cli.output import print_json
+    from lakehouse.config.config_paths import read_toml
+    from lakehouse.propose.columns import plain_name
     from lakehouse.propose.trial import tried
 
     config = globals_of(context).config_file()
-    proposal = _proposed(path, name or _name_of(path), config.parent, timezone)
-    taken = _declared_names(config)
-    if proposal.name in taken:
+    chosen = name or plain_name(path.name.split(".")[0], "stream", "s_")
+    proposal = _proposed(path, chosen, config.parent, timezone)
+    if config.is_file() and proposal.name in read_toml(config).get("streams", {}):
         raise WrongUsage(f"{config} declares a stream {proposal.name!r} already; --name gives another one")
     trial = tried(proposal.stream(config.parent), proposal.sample.path, _TRIED_ROWS)
     if not dry_run:
@@ -87,18 +88,6 @@ def _source_path(path: Path, file: Path, folder: Path) -> str:
     return escaped if inside.startswith("..") else inside
 
 
-def _name_of(path: Path) -> str:
-    from lakehouse.propose.columns import plain_name
-
-    return plain_name(path.name.split(".")[0], "stream", "s_")
-
-
-def _declared_names(config: Path) -> Iterable[str]:
-    from lakehouse.config.config_paths import read_toml
-
-    return read_toml(config).get("streams", {}) if config.is_file() else ()
-
-
 def _append(config: Path, text: str) -> None:
     from lakehouse.config.config_paths import DEFAULT_HOME
     from lakehouse.storage.atomic_files import write_text
@@ -110,7 +99,6 @@ def _append(config: Path, text: str) -> None:
 
 def _print(proposal: Proposal, trial: Trial, config: Path | None) -> None:
     from lakehouse.cli.commands.declare.check import print_trial
-    from lakehouse.cli.output import print_line, print_table
 
     shown = [
         (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+from lakehouse.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from lakehouse.propose.trial import Trial
@@ -33,7 +34,6 @@ def check(
     Counts the rows that would be accepted and those of each reason, with examples and the values that are missing.
     Duplicates of rows that are ingested already are not looked for.
     """
-    from lakehouse.cli.output import print_json
     from lakehouse.propose.trial import tried
     from lakehouse.settings import read_settings
 
@@ -54,8 +54,6 @@ def check(
 
 def print_trial(name: str, trial: Trial) -> None:
     """Print what a declaration made of files."""
-    from lakehouse.cli.output import print_line, print_table
-
     more = ", and there are more" if trial.is_cut else ""
     print_line(f"{name}: {trial.accepted:,} of {trial.rows:,} rows of {trial.files:,} files accepted{more}")
     missing = ", ".join(f"{measure} {count:,}" for measure, count in trial.missing.items() if count)

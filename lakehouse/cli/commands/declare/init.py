@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+from lakehouse.cli.output import print_json
 
 _FOLDER = Path(__file__).with_name("starter")
 STARTER = _FOLDER / "tidemark.toml"
@@ -51,8 +52,6 @@ def starter(home: str) -> str:
 
 
 def _tell(config: Path, home: Path, queries: Sequence[Path], as_json: bool) -> None:
-    from lakehouse.cli.output import print_json
-
     if as_json:
         print_json({"config": str(config), "home": str(home), "queries": [str(query) for query in queries]})
         return
