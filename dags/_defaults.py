@@ -13,45 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
+from dags._params import STREAMS, config
+
 if TYPE_CHECKING:
     from lakehouse.config.airflow_homes import AirflowHome
 
-_NAMES = r"^[a-z][a-z0-9_]*(\s*,\s*[a-z][a-z0-9_]*)*$"
 # Runs of several streams, so that a slow stream holds no other back; each stream has one task of a kind at a time.
 SEVERAL = {"max_active_runs": 16}
-
-
-def names_of(what: str) -> Param:
-    """Return a parameter that names some of what a DAG is for."""
-    return Param("all", type="string", pattern=_NAMES, description=f"all, or names of {what}")
-
-
-def range_end(what: str) -> Param:
-    """Return a parameter that holds one end of a range of event time, or nothing."""
-    description = (
-        f"{what}, such as 2026-01-05 or 2026-01-05T06:00+01:00; UTC without an offset; empty: no limit"
-    )
-    return Param(None, type=["null", "string"], pattern=r"^\d{4}-\d{2}-\d{2}(T.+)?$", description=description)
-
-
-STREAMS = {"streams": names_of("declared streams with commas between")}
-QUERIES = {"queries": names_of("registered queries with commas between; each over the named streams alone")}
-RANGE = {
-    "from": range_end("first moment of a range to build again"),
-    "to": range_end("first moment after that range"),
-}
-
-
-def config(path: str | None) -> dict[str, Param]:
-    """Return the parameter that names the configuration."""
-    description = "path of tidemark.toml; empty: TIDEMARK_CONFIG, or ./tidemark.toml"
-    return {"config": Param(path, type=["null", "string"], description=description)}
 
 
 def dag_defaults(
     home: AirflowHome, job: str, of: str, more: dict[str, Param] | None = None
 ) -> dict[str, Any]:
-    """Return the arguments of ``@dag`` for a job of a home, with ``more`` parameters of its own.
+    """Return the arguments of ``DAG`` for a job of a home, with ``more`` parameters of its own.
 
     A task that returns figures has ``multiple_outputs=False``, because Airflow would store each figure a second time.
     No start date and no catching up: a run does everything that waits, so the first one is that of the next time.

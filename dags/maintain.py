@@ -13,7 +13,8 @@ from typing import Any
 from airflow.sdk import DAG
 
 from dags._choice import choice, task_of
-from dags._defaults import QUERIES, dag_defaults
+from dags._defaults import dag_defaults
+from dags._params import QUERIES
 from dags._step import step
 from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 

@@ -18,8 +18,9 @@ from airflow.sdk import DAG
 
 from dags._assets import EVENTS, any_of, asset
 from dags._choice import choice, task_of, unserved
-from dags._defaults import RANGE, SEVERAL, dag_defaults
+from dags._defaults import SEVERAL, dag_defaults
 from dags._events import report
+from dags._params import RANGE
 from dags._step import step
 from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
 

@@ -78,7 +78,8 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, A
     from airflow.sdk.exceptions import AirflowException, AirflowSkipException
     from kubernetes.client import ApiClient
 
-    from dags._pods import RESULT, SKIPPED
+    from dags._pod_failure import SKIPPED
+    from dags._pods import RESULT
 
     found: list[dict[str, Any]] = []
 
@@ -206,7 +207,7 @@ def test_a_pod_that_failed_in_a_way_that_stays_is_not_started_again(
     from airflow.sdk.exceptions import AirflowException
     from kubernetes.client import models
 
-    from dags._pods import PodOperator
+    from dags._pod_failure import PodOperator
 
     def cleanup(*_: Any, **__: Any) -> None:
         raise AirflowException("pod returned a failure")

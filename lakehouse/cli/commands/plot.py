@@ -78,7 +78,7 @@ def plot(
     the least and greatest value at its ticks. Values that may still change are marked. The page of --html needs only
     a browser. Times are shown in UTC. --json prints one object, or an array with --by or --query.
     """
-    from lakehouse.cli.pages.picture import plot_columns
+    from lakehouse.cli.pages.picture import picture_of, picture_of_answers, plot_columns
 
     given = {"a stream": stream, "--agg": agg, "--where": where, "--by": by}
     _check(query, given, {"--value": value, "--group": group})
@@ -90,7 +90,8 @@ def plot(
 
         groups = pairs(group or [], "--group") or None
         answers = answer_series(home, query, value or None, *between, count, groups, limit, timeout)
-        _show_answers(answers, html, as_json)
+        documents = [_answers(one, html) for one in answers]
+        _show(documents, "no group has an answer", lambda: picture_of_answers(answers), html, as_json)
         return
     from lakehouse.serving.ask.ask import unknown_keys
     from lakehouse.serving.ask.series import series, series_by
@@ -103,7 +104,8 @@ def plot(
     if keys and not any(bucket.rows for one in charts for bucket in one.buckets):
         for sentence in unknown_keys(home, stream, measure, keys, timeout):
             print(sentence, file=sys.stderr)
-    _show_series(charts, html, as_json)
+    documents = [_document(one, html) for one in charts]
+    _show(documents, "no key has rows", lambda: picture_of(charts), html, as_json, is_one=not by)
 
 
 def _check(query: str, of_stream: Mapping[str, object], of_query: Mapping[str, object]) -> None:
@@ -115,27 +117,18 @@ def _check(query: str, of_stream: Mapping[str, object], of_query: Mapping[str, o
         raise WrongUsage("expected a stream, or --query and a registered join-aggregate")
 
 
-def _show_series(charts: Sequence[Series], html: Path | None, as_json: bool) -> None:
-    from lakehouse.cli.pages.picture import picture_of
+def _show(
+    documents: Sequence[Mapping[str, object]],
+    lacking: str,
+    picture: Callable[[], Picture],
+    html: Path | None,
+    as_json: bool,
+    is_one: bool = False,
+) -> None:
     from lakehouse.serving.ask.question import AskError
 
-    if not charts and (html is not None or not as_json):
-        raise AskError("no key has rows in this range: there is nothing to draw")
-    documents: list[dict[str, object]] = [_document(one, html) for one in charts]
-    is_one = bool(charts) and not charts[0].question.by
-    _show(documents[0] if is_one else documents, lambda: picture_of(charts), html, as_json)
-
-
-def _show_answers(charts: Sequence[AnswerSeries], html: Path | None, as_json: bool) -> None:
-    from lakehouse.cli.pages.picture import picture_of_answers
-    from lakehouse.serving.ask.question import AskError
-
-    if not charts and (html is not None or not as_json):
-        raise AskError("no group has an answer in this range: there is nothing to draw")
-    _show([_answers(one, html) for one in charts], lambda: picture_of_answers(charts), html, as_json)
-
-
-def _show(document: object, picture: Callable[[], Picture], html: Path | None, as_json: bool) -> None:
+    if not documents and (html is not None or not as_json):
+        raise AskError(f"{lacking} in this range: there is nothing to draw")
     if html is not None:
         from lakehouse.cli.pages.chart_page import chart, chart_page
 
@@ -143,7 +136,7 @@ def _show(document: object, picture: Callable[[], Picture], html: Path | None, a
         page = chart_page(drawn.title, [drawn.subtitle, drawn.note], [chart("series", **drawn.facts)])
         html.write_text(page, encoding="utf-8")
     if as_json:
-        print_json(document)
+        print_json(documents[0] if is_one else documents)
     elif html is not None:
         print(f"wrote {html}")
     else:
