@@ -13,7 +13,7 @@ multifactor.py      MultiFactor: measured order, rounds, slices from the deadlin
 chain.py            ChainScheduling: the steepest piece of the progress chart first
 policies.py         every policy by its name; Fifo: the written order; Greedy: the highest (1 - S) n first
 executor.py         runs queries over batches of rows in bounded memory
-operators.py        operators that can be run: Predicate, Transform, Merge
+operators.py        operators that can be run: Predicate
 chunks.py           waiting batches, read once for all queries, counted in bytes
 
 turns_kernels.py holds the compiled loops.

@@ -62,8 +62,6 @@ class Batch:
     memory: Memory
     users: int = 0
     verdicts: dict[Any, Verdicts] = field(default_factory=dict)
-    # Rows that a shared transform made of a list of this batch's rows.
-    made: dict[Any, tuple[Int64s | None, Batch]] = field(default_factory=dict)
     _held: int = 0
 
     def use(self) -> None:
@@ -79,9 +77,6 @@ class Batch:
             self.memory.add(-self._held)
             self._held = 0
             self.verdicts.clear()
-            for _, batch in self.made.values():
-                batch.release()
-            self.made.clear()
 
     def verdicts_of(self, key: Any) -> Verdicts:
         """Return the verdicts of a shared predicate so far; none at first."""
@@ -90,11 +85,6 @@ class Batch:
             self.verdicts[key] = Verdicts(np.zeros(rows, np.bool_), np.zeros(rows, np.bool_))
             self._hold(2 * rows)
         return self.verdicts[key]
-
-    def keep(self, key: Any, picked: Int64s | None, batch: Batch) -> None:
-        """Keep what a shared transform made, for the other queries."""
-        batch.use()
-        self.made[key] = picked, batch
 
     def _hold(self, size: int) -> None:
         self._held += size

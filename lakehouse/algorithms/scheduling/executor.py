@@ -17,8 +17,8 @@ A predicate that raises only because it stands before one that was written befor
 segment keeps the written order from then on. The other way round, a guard that a plan puts first may save a query
 that would raise alone.
 
-A shared scan is one batch for all its readers; predicates and transforms with the same key run once a row for all
-queries, wherever they stand. T counts from a batch's ``offer``, or from when that says that it came.
+A shared scan is one batch for all its readers; predicates with the same key run once a row for all queries,
+wherever they stand. T counts from a batch's ``offer``, or from when that says that it came.
 What an earlier executor has shown can be given to the next: ``counted`` tells it, ``known`` takes it.
 """
 
@@ -36,7 +36,7 @@ from lakehouse.algorithms.scheduling.contract import LEFT, Int64s, Join, Operato
 from lakehouse.algorithms.scheduling.interval import Interval, Replanning
 from lakehouse.algorithms.scheduling.measuring import Counts, Sampling, is_measured
 from lakehouse.algorithms.scheduling.network import NOWHERE, Network
-from lakehouse.algorithms.scheduling.operators import Merge, Predicate, Runnable, Transform, require_runnable
+from lakehouse.algorithms.scheduling.operators import require_runnable
 from lakehouse.algorithms.scheduling.policy import Policy, first_plan
 from lakehouse.algorithms.scheduling.turns_kernels import (
     EMPTY,
@@ -86,7 +86,7 @@ class Executor:
 
     Raises:
         ValueError: the queries make no network, or the limit is below 1 byte.
-        TypeError: an operator cannot be run.
+        TypeError: an operator is no predicate.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Executor:
         if limit_bytes < 1:
             raise ValueError(f"expected a limit from 1 byte, found {limit_bytes}")
         self.network = Network.of(queries)
-        self.operators: list[Runnable] = [require_runnable(operator) for operator in self.network.operators]
+        self.operators = [require_runnable(operator) for operator in self.network.operators]
         self.memory, self.limit_bytes, self.offered = Memory(), limit_bytes, 0
         self.states = {query.name: QueryState() for query in queries}
         self._clock_ns = clock_ns
@@ -189,19 +189,19 @@ class Executor:
                 yield from self.results()
 
     def _handle(self, queue: int, started_ns: int) -> None:
-        position, side = queue // 2, queue % 2
+        position = queue // 2
         operator = int(self._order[position])
         chunk = self._take(queue)
         self._sampling.look(position, chunk)
         begun_ns = self._clock_ns()
         try:
-            made = self._applied(operator, side, chunk)
+            made = self._applied(operator, chunk)
         except Exception as error:
             self._raised(position, chunk, error)
             made = None
         ended_ns = self._clock_ns()
         if made is not None:
-            self._count(operator, side, chunk.num_rows, made.num_rows, (ended_ns - begun_ns) / 1000)
+            self._count(operator, chunk.num_rows, made.num_rows, (ended_ns - begun_ns) / 1000)
             self._pass_on(position, made)
         self._drop(chunk)
         spend(self._turn, max((ended_ns - begun_ns) // 1000, 1))
@@ -210,19 +210,8 @@ class Executor:
             self.planning.counts.switched[1] += (begun_ns - started_ns + self._clock_ns() - ended_ns) // 1000
         self._last = operator
 
-    def _applied(self, operator: int, side: int, chunk: Chunk) -> Chunk:
-        code = self.operators[operator]
-        if isinstance(code, Predicate):
-            return chunk.kept(code.mask(chunk))
-        if isinstance(code, Transform):
-            batch = code.made(chunk)
-        elif isinstance(code, Merge):
-            batch = Batch(code.run(side, chunk.rows()), self.memory)
-        made = Chunk(chunk.number, chunk.since_us, batch, None, None)
-        # Asked for here, so that rows which are none are the operator's error.
-        if made.num_rows < 0 or batch.rows.nbytes < 0:
-            raise ValueError(f"operator {code.name}: expected rows, found {type(batch.rows).__name__}")
-        return made
+    def _applied(self, operator: int, chunk: Chunk) -> Chunk:
+        return chunk.kept(self.operators[operator].mask(chunk))
 
     def _pass_on(self, position: int, chunk: Chunk) -> None:
         if not chunk.num_rows:
@@ -257,7 +246,7 @@ class Executor:
             again = replace(piece, picked=piece.entered)
             try:
                 for failed in segment.tolist():
-                    again = self._applied(failed, LEFT, again)
+                    again = self._applied(failed, again)
             except Exception as at_home:
                 self._stop(position, failed, piece.number, at_home)
                 break
@@ -280,9 +269,8 @@ class Executor:
         state = self._state(position)
         state.error, state.failed_at, state.failed_on = error, self.network.name_of(operator), number
         for own in np.flatnonzero(self.network.wiring.query == self.network.wiring.query[position]).tolist():
-            for queue in (2 * own, 2 * own + 1):
-                for chunk in self._taken_from(queue, number):
-                    self._drop(chunk)
+            for chunk in self._taken_from(2 * own, number):
+                self._drop(chunk)
 
     def _replan(self, now_us: int) -> None:
         if now_us >= self.planning.due_us and self._advance(now_us):
@@ -301,21 +289,19 @@ class Executor:
             self._sampling.begin(is_reached, self.planning.interval.length_us)
         return is_replanned
 
-    def _count(self, operator: int, side: int, taken: int, passed: int, busy_us: float) -> None:
+    def _count(self, operator: int, taken: int, passed: int, busy_us: float) -> None:
         counts = self.planning.counts
-        counts.taken[operator, side] += taken
-        counts.passed[operator, side] += passed
-        counts.busy_us[operator, side] += busy_us
+        counts.taken[operator, LEFT] += taken
+        counts.passed[operator, LEFT] += passed
+        counts.busy_us[operator, LEFT] += busy_us
 
     def _put(self, queue: int, chunk: Chunk) -> None:
         chunk.batch.use()
         self.memory.add(chunk.list_bytes)
         self._waiting[queue].append(chunk)
         self._queues.waiting[queue] += chunk.num_rows
-        position = queue // 2
-        waits = int(self._queues.waiting[2 * position : 2 * position + 2].sum())
-        operator = self._order[position]
-        self.peak_waiting[operator] = max(self.peak_waiting[operator], waits)
+        operator = self._order[queue // 2]
+        self.peak_waiting[operator] = max(self.peak_waiting[operator], self._queues.waiting[queue])
         self._look(queue)
 
     def _take(self, queue: int) -> Chunk:

@@ -14,7 +14,7 @@ import numpy as np
 from lakehouse.algorithms.scheduling.chunks import Chunk
 from lakehouse.algorithms.scheduling.contract import LEFT, SECOND, Bools, Float64s, Int64s, Statistics
 from lakehouse.algorithms.scheduling.network import Network
-from lakehouse.algorithms.scheduling.operators import Predicate, Runnable
+from lakehouse.algorithms.scheduling.operators import Predicate
 
 UNKNOWN_PER_S = 1e6
 # Rows asked of at once, so many that a call costs little beside them; and how often, to see several batches.
@@ -106,7 +106,7 @@ class Sampling:
     """
 
     def __init__(
-        self, network: Network, operators: Sequence[Runnable], counts: Counts, clock_ns: Callable[[], int]
+        self, network: Network, operators: Sequence[Predicate], counts: Counts, clock_ns: Callable[[], int]
     ) -> None:
         self._operators, self._counts, self._clock_ns = operators, counts, clock_ns
         self._segments = {int(segment[0]): segment for segment in network.segments}
@@ -129,9 +129,8 @@ class Sampling:
         operator = self._due[position].pop(0)
         if not self._due[position]:
             del self._due[position]
-        code = self._operators[operator]
-        if isinstance(code, Predicate) and not self._is_barred[operator]:
-            self._ask(operator, code, _sample(chunk))
+        if not self._is_barred[operator]:
+            self._ask(operator, self._operators[operator], _sample(chunk))
 
     def _ask(self, operator: int, code: Predicate, sample: Chunk) -> None:
         begun_ns = self._clock_ns()

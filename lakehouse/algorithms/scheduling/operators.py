@@ -1,4 +1,4 @@
-"""Operators that can be run: predicates, transforms and merges over rows.
+"""Operators that can be run: predicates over rows.
 
 What runs is any callable over ``Rows``: Arrow's RecordBatch, ``Columns``, or whatever else has the same verbs.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.chunks import Batch, Chunk, Rows
+from lakehouse.algorithms.scheduling.chunks import Chunk, Rows
 from lakehouse.algorithms.scheduling.contract import Bools, Join, Operator
 
 
@@ -55,58 +55,12 @@ class Predicate(Operator):
         return mask.astype(np.bool_)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Transform(Operator):
-    """A projection or a kernel: ``run`` returns other rows, of the rows of one batch that are left.
-
-    ``shared``: transforms with the same key are the same function without a state, which runs once a batch for all
-    queries in which the same rows come to it.
-    """
-
-    run: Callable[[Any], Any]
-    shared: Hashable = None
-
-    def made(self, chunk: Chunk) -> Batch:
-        """Return the rows that it makes of a chunk."""
-        picked, kept = (
-            chunk.batch.made.get(self.shared, (None, None)) if self.shared is not None else (None, None)
-        )
-        if kept is not None and _are_same(picked, chunk.picked):
-            return kept
-        batch = Batch(self.run(chunk.rows()), chunk.batch.memory)
-        if self.shared is not None and kept is None:
-            chunk.batch.keep(self.shared, chunk.picked, batch)
-        return batch
-
-
-@dataclass(frozen=True)
-class Merge(Join):
-    """A join or another operator over two chains: ``run`` takes the side, 0 or 1, and rows, and returns other rows.
-
-    It is given the chunks of both sides in the order in which their batches arrived, left first where one batch comes
-    on both sides; it may keep a state.
-    """
-
-    run: Callable[[int, Any], Any]
-
-
-Runnable = Predicate | Transform | Merge
-
-
-def require_runnable(operator: Operator | Join) -> Runnable:
+def require_runnable(operator: Operator | Join) -> Predicate:
     """Return an operator that can be run.
 
     Raises:
-        TypeError: it only has a name.
+        TypeError: it is no predicate.
     """
-    if not isinstance(operator, Runnable):
-        raise TypeError(
-            f"operator {operator.name}: expected a Predicate, Transform or Merge, found {type(operator).__name__}"
-        )
+    if not isinstance(operator, Predicate):
+        raise TypeError(f"operator {operator.name}: expected a Predicate, found {type(operator).__name__}")
     return operator
-
-
-def _are_same(left: Any, right: Any) -> bool:
-    if left is None or right is None:
-        return left is right
-    return np.array_equal(left, right)

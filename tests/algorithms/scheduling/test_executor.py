@@ -14,10 +14,10 @@ from lakehouse.algorithms.scheduling.contract import Chain, Operator, Plan, Quer
 from lakehouse.algorithms.scheduling.executor import Executor
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
-from lakehouse.algorithms.scheduling.operators import Predicate, Transform
+from lakehouse.algorithms.scheduling.operators import Predicate
 from lakehouse.algorithms.scheduling.policies import Fifo
 from lakehouse.algorithms.scheduling.policy import Policy
-from tests.algorithms.scheduling.running import SHORT, VirtualClock, anew, fed, plain, queries, sources
+from tests.algorithms.scheduling.running import SHORT, VirtualClock, fed, plain, queries, sources
 from tests.algorithms.scheduling.workloads import POLICIES
 from tests.oracles.scheduling.alone import alone
 from tests.oracles.scheduling.columns import Columns
@@ -56,7 +56,7 @@ def test_results_are_those_of_each_query_alone_in_its_written_order(
 
     executor, found = fed(asked, source, make(), clock, limit_bytes, ahead)
 
-    for each in anew(asked):
+    for each in asked:
         wanted = [(number, plain(rows)) for number, rows in alone(each, offered)]
         assert [(one.number, plain(one.rows)) for one in found if one.query == each.name] == wanted
     assert executor.memory.held == 0
@@ -89,12 +89,12 @@ def test_a_query_that_raises_alone_is_stopped_with_what_it_had_read_before(
     for each in faulty:
         state = executor.states[each.name]
         good = len(offered) if state.failed_on is None else state.failed_on
-        wanted = [(number, plain(rows)) for number, rows in alone(anew([each])[0], offered[:good])]
+        wanted = [(number, plain(rows)) for number, rows in alone(each, offered[:good])]
         mine = [(one.number, plain(one.rows)) for one in found if one.query == each.name]
         assert [one for one in mine if one[0] < good] == wanted
         if state.failed_on is not None:
             with pytest.raises(ArithmeticError, match=f"found {guilty}"):
-                alone(anew([each])[0], offered[: good + 1])
+                alone(each, offered[: good + 1])
     assert executor.memory.held == 0
 
 
@@ -196,27 +196,6 @@ def test_a_shared_predicate_runs_once_a_row_wherever_it_stands(make: Callable[[]
     for each in asked:
         mine = [(one.number, plain(one.rows)) for one in found if one.query == each.name]
         assert mine == [(number, plain(rows)) for number, rows in alone(each, source)]
-
-
-def test_a_common_prefix_with_a_transform_runs_once() -> None:
-    calls = []
-
-    def halved(rows: Columns) -> Columns:
-        calls.append(rows.num_rows)
-        return Columns({"x": rows["x"] // 2})
-
-    even = keeps("even", lambda rows: rows["x"] % 2 == 0, shared="even")
-    half = Transform("half", run=halved, shared="half")
-    asked = [query("a", even, half, keeps("low", lambda rows: rows["x"] < 5)), query("b", even, half)]
-    executor = Executor(asked, Fifo(), VirtualClock())
-
-    found = list(executor.run([("s", numbers(*range(20)))]))
-
-    assert calls == [10]
-    assert {one.query: plain(one.rows) for one in found} == {
-        "a": [(x,) for x in range(5)],
-        "b": [(x,) for x in range(10)],
-    }
 
 
 def test_a_full_executor_takes_nothing_and_drops_nothing() -> None:
@@ -335,14 +314,6 @@ def test_a_mask_of_another_length_stops_the_query() -> None:
     assert "one truth value for each of 2 rows" in str(executor.states["q"].error)
 
 
-def test_a_transform_that_returns_no_rows_at_all_stops_the_query() -> None:
-    executor = Executor([query("q", Transform("none", run=lambda rows: None))], Fifo(), VirtualClock())
-
-    list(executor.run([("s", numbers(1, 2))]))
-
-    assert isinstance(executor.states["q"].error, AttributeError)
-
-
 def test_a_stream_that_nobody_reads_is_refused() -> None:
     executor = Executor([query("q", keeps("all", lambda rows: rows["x"] > 0))], Fifo(), VirtualClock())
 
@@ -351,9 +322,7 @@ def test_a_stream_that_nobody_reads_is_refused() -> None:
 
 
 def test_an_operator_that_is_only_a_name_is_refused() -> None:
-    with pytest.raises(
-        TypeError, match="operator a: expected a Predicate, Transform or Merge, found Operator"
-    ):
+    with pytest.raises(TypeError, match="operator a: expected a Predicate, found Operator"):
         Executor([query("q", Operator("a"))], Fifo(), VirtualClock())
 
 
