@@ -40,8 +40,8 @@ def compile_pairs() -> None:
     for condition in (Equality(where), Equality(), Band(0.5), Distance(0.5)):
         policies = [PerSource(0.9, 20, 5, granularity_us=1) for _ in range(2)]
         join, again = (QJoin(condition, 6, policy) for policy in policies)
-        join.process(rows)
-        again.restore(join.snapshot())
+        refused = join.process(rows).refused
+        again.catch_up(join.counters(), join.entered(rows, refused)[1])
         again.advance((200, 200))
         policies[0].count_missed(rows.side, rows.event_us, rows.event_us, rows.event_us)
         missing_pairs(condition, 6, rows, np.arange(10), rows.event_us[:10], np.zeros(10, np.int64))
@@ -99,15 +99,15 @@ def _of_arrow(column: Any) -> Any:
 def compile_others() -> None:
     """Plan a join of three streams, and choose the next operator of a shared scan."""
     from lakehouse.algorithms.multiway_join.centre import Centre
-    from lakehouse.algorithms.multiway_join.contract import Query, Sending, Sites
+    from lakehouse.algorithms.multiway_join.contract import Query, Sending, Sites, Vector
     from lakehouse.algorithms.multiway_join.exhaustive import Smje
     from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis
 
     sites = Sites.of("123", [[0, 18, 25], [18, 0, 20], [25, 20, 0]])
-    synopsis = HashedSynopsis(3, 16)
-    centre = Centre(Query(sites, (10, 10, 10)), synopsis, Smje(), Sending(is_compact=True))
+    query, sending = Query(sites, (10, 10, 10)), Sending(is_compact=True)
+    centre = Centre(query, HashedSynopsis(3, 16), Smje(), sending)
     for name in "1232":
-        centre.apply(name, synopsis.vector([1, 2, 3]))
+        centre.apply(name, Vector.of([1, 2, 3], [1, 1, 1]))
     _scan()
 
 

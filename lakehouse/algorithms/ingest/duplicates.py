@@ -36,7 +36,10 @@ def verdicts(
         _, first = np.unique(group[waiting], return_index=True)
         judges = waiting[first]
         result[judges] = ACCEPTED
-        judge = _judge(group, judges)
+        # Of each row the judging row of its identity, -1 where there is none this round.
+        of_group = np.full(group[-1] + 1, -1)
+        of_group[group[judges]] = judges
+        judge = of_group[group]
         behind = (judge >= 0) & (np.arange(len(payload)) > judge) & (result != ACCEPTED)
         near = behind & (np.abs(event_us - event_us[judge]) <= within_us)
         same = near & (payload == payload[judge])
@@ -45,10 +48,3 @@ def verdicts(
         waiting = np.setdiff1d(waiting, judges, assume_unique=True)
         waiting = waiting[known[waiting] | (result[waiting] == _OPEN)]
     return result
-
-
-def _judge(group: npt.NDArray[np.int64], judges: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """For each row the judging row of its identity, -1 where there is none this round."""
-    of_group = np.full(group[-1] + 1, -1)
-    of_group[group[judges]] = judges
-    return np.asarray(of_group[group])

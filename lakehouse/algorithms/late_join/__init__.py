@@ -3,7 +3,7 @@
 Called by lakehouse/queries/pairs: rows.py places rows in buckets, bucket.py runs ``QJoin`` with the policy that the
 query names, repair.py ``missing_pairs``; checks, publish and completeness judge periods.
 
-contract.py             input and output: Batch, Pairs, Log, Outcome, Snapshot
+contract.py             input and output: Batch, Pairs, Log, Outcome
 conditions.py           conditions: Equality, Band, Distance, Comparison
 probing.py              a condition in the form of kernels: cells to search, the check itself
 qjoin.py                QJoin: the symmetric join with horizons that only grow, and the log of late rows

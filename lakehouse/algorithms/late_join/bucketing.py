@@ -41,10 +41,6 @@ def is_in_bucket(condition: Condition, held: HeldRows, bucket: int, buckets: int
 def _buckets_of(condition: Condition, side: npt.NDArray[np.int8], cells: Int64s, buckets: int) -> Int64s:
     """Return the buckets in which rows are used, by their cells; some of them repeatedly."""
     around = np.where((side == RIGHT)[:, None], Plan.of(condition).offsets, 0) + cells[:, None]
-    return _bucket_of(around, buckets)
-
-
-def _bucket_of(cells: Int64s, buckets: int) -> Int64s:
-    """Spread cells evenly; the upper bits of the product, as the lower ones tell the slot inside a bucket."""
-    mixed = cells.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    # The upper bits of the product, which spread evenly: the lower ones tell the slot inside a bucket.
+    mixed = around.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return ((mixed >> np.uint64(48)) % np.uint64(buckets)).astype(np.int64)

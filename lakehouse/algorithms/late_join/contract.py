@@ -127,7 +127,6 @@ class Pairs:
     left: Int64s
     right: Int64s
     event_us: Int64s
-    is_repair: Bools
     wait_us: Int64s
 
     def __len__(self) -> int:
@@ -217,29 +216,7 @@ class Clock:
         return idle, arrival, streams
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A join's whole state as plain values: equal states give equal snapshots.
-
-    ``parts`` are packed arrays by name, in the method's own format.
-    """
-
-    method: str
-    parts: dict[str, bytes]
-
-    @property
-    def size(self) -> int:
-        """Return how many bytes the state has."""
-        return sum(map(len, self.parts.values()))
-
-
 def online_pairs(left: Int64s, right: Int64s, event_us: Int64s, wait_us: Int64s | None = None) -> Pairs:
     """Return pairs found online, at once unless waits are given."""
     n = len(left)
-    return Pairs(
-        left,
-        right,
-        event_us,
-        np.zeros(n, np.bool_),
-        np.zeros(n, np.int64) if wait_us is None else wait_us,
-    )
+    return Pairs(left, right, event_us, np.zeros(n, np.int64) if wait_us is None else wait_us)

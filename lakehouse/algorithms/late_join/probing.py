@@ -73,12 +73,12 @@ class Plan:
         Raises:
             ValueError: a width or radius is neither 0 nor within 1e-100 and 1e100, or an operator is unknown.
         """
-        around, at = np.array([-1, 0, 1]), _Columns.of(condition)
+        around, at = np.array([-1, 0, 1]), _first_columns(condition)
         match condition:
             case Band(reach, column, _, scale):
-                shape, offsets = [BAND, at.first[column], 0], around
+                shape, offsets = [BAND, at[column], 0], around
             case Distance(reach, (x, y), _, scale):
-                shape = [DISTANCE, at.first[x], at.first[y]]
+                shape = [DISTANCE, at[x], at[y]]
                 offsets = (around[:, None] * 2**32 + around).ravel()
             case Equality():
                 shape, reach, scale, offsets = [EQUALITY, 0, 0], 0.0, None, np.zeros(1, np.int64)
@@ -86,7 +86,7 @@ class Plan:
             raise ValueError(f"expected a width or radius of 0 or within 1e-100 and 1e100, found {reach}")
         bound = np.array([_bound(reach, scale)], BOUND)
         packed = np.array([_packed(each, at) for each in condition.where], COMPARISON)
-        return cls(np.array([*shape, scale is not None]), bound, offsets, packed, at.count)
+        return cls(np.array([*shape, scale is not None]), bound, offsets, packed, at[-1])
 
     def cells(self, batch: Batch) -> tuple[Int64s, Bools]:
         """Return each row's cell, and which rows can join at all.
@@ -115,29 +115,21 @@ class Plan:
         return np.clip(cells, -LAST_CELL, LAST_CELL).astype(np.int64), can
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Columns of numbers: the ``first`` of each, by its place in the condition, and the ``count`` of all."""
-
-    first: dict[int, int]
-    count: int
-
-    @classmethod
-    def of(cls, condition: Condition) -> _Columns:
-        scales = scales_of(condition)
-        widths = [1 if scales.get(each) is None else 2 for each in range(max(scales, default=-1) + 1)]
-        ends = [0, *accumulate(widths)]
-        return cls(dict(enumerate(ends[:-1])), ends[-1])
+def _first_columns(condition: Condition) -> list[int]:
+    """Return the first column of each number, by its place in the condition; last how many columns there are."""
+    scales = scales_of(condition)
+    widths = (1 if scales.get(each) is None else 2 for each in range(max(scales, default=-1) + 1))
+    return [0, *accumulate(widths)]
 
 
 def _bound(number: float, scale: int | None) -> tuple[float, int, int]:
     return float(number), *(words_of(int(number)) if scale is not None else (0, 0))
 
 
-def _packed(each: Comparison, at: _Columns) -> tuple[Any, ...]:
+def _packed(each: Comparison, at: list[int]) -> tuple[Any, ...]:
     if each.operator not in OPERATORS:
         raise ValueError(f"expected operators out of {OPERATORS}, found [{each.operator!r}]")
-    columns = at.first[each.left], OPERATORS.index(each.operator), at.first[each.right]
+    columns = at[each.left], OPERATORS.index(each.operator), at[each.right]
     return *columns, each.scale is not None, *_bound(each.plus, each.scale)
 
 

@@ -44,7 +44,6 @@ from lakehouse.algorithms.late_join.contract import (
     Log,
     Outcome,
     Pairs,
-    Snapshot,
     online_pairs,
     read_only,
 )
@@ -206,12 +205,6 @@ class QJoin:
         return self._plan.columns
 
     @property
-    def oldest_row(self) -> int | None:
-        """Return the least row id that is held, None of none."""
-        ids = [int(kept[:, 3].min()) for kept in (self._living(0)[0], self._living(1)[0]) if len(kept)]
-        return min(ids, default=None)
-
-    @property
     def counts(self) -> dict[str, int]:
         """Return rows processed, refused, without a usable key, logged, and late for a side that was silent."""
         sides, state = self._sides.sum(axis=0), self._state
@@ -226,25 +219,6 @@ class QJoin:
     def held_over_time(self) -> Int64s:
         """Return (stream time, rows held), one row per count at a choice of slack since it was begun."""
         return np.array(self._held, np.int64).reshape(-1, 2)
-
-    def snapshot(self) -> Snapshot:
-        """Return the whole state: rows held in processing order, and the counters."""
-        parts = dict[str, bytes]()
-        for side, name in enumerate(("left", "right")):
-            kept, numbers = self._living(side)
-            parts |= {f"{name}_rows": kept.tobytes(), f"{name}_numbers": numbers.tobytes()}
-        return Snapshot(self.name, parts | self.counters())
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Become the join that the snapshot was taken of; condition, window and policy must be the same.
-
-        Raises:
-            ValueError: the snapshot is of another method, condition or window.
-        """
-        if snapshot.method != self.name:
-            raise ValueError(f"expected a snapshot of {self.name}, found one of {snapshot.method}")
-        self._ring = empty_ring(256, self.columns)
-        self.catch_up(snapshot.parts, held_rows(snapshot.parts, self.columns))
 
     def counters(self) -> dict[str, bytes]:
         """Return the state without the rows: clocks and counts, and the policy's own."""
@@ -292,30 +266,6 @@ class QJoin:
         living = list_living(self._sides, side, self._ring, kept, numbers)
         return kept[:living], numbers[:living]
 
-    def check(self) -> None:
-        """Raise AssertionError if a horizon is ahead of T, or chains and living rows disagree."""
-        sides, state = self._sides, self._state
-        assert np.all(sides[:, HORIZON] <= max(state[TIME] - self.window_us, NO_TIME)), "a horizon ahead of T"
-        assert state[TIME] <= sides[:, NEWEST].max(), "stream time ahead of every row"
-        for side in (0, 1):
-            self._check_chains(side)
-
-    def _check_chains(self, side: int) -> None:
-        entries, _, _, heads, ends = self._ring
-        tail, end = ends[side].tolist()
-        chained = set()
-        for head in heads[:, side].tolist():
-            position = head
-            while position >= tail:
-                assert position < end and position not in chained, (
-                    "a chain that leaves its ring or meets another"
-                )
-                chained.add(position)
-                following = int(entries[side, position % self._room]["next"])
-                assert following < position, "a chain that does not go back in time"
-                position = following
-        assert chained == set(range(tail, end)), "a row that no chain reaches"
-
     def _choose_if_due(self) -> None:
         time = int(self._state[TIME])
         if time != NO_TIME and time >= self._state[NEXT_CHOICE]:
@@ -350,18 +300,8 @@ class QJoin:
 
     @property
     def name(self) -> str:
-        """Return the method, with the condition and the window, as snapshots have it."""
+        """Return the method, with the condition and the window, as states have it."""
         return f"QJoin {self.condition} within {self.window_us} us"
-
-
-def held_rows(parts: Mapping[str, bytes], columns: int) -> HeldRows:
-    """Return the rows of a snapshot that has so many columns of numbers a row."""
-    found = []
-    for side, name in enumerate(("left", "right")):
-        entries = np.frombuffer(parts[f"{name}_rows"], np.int64).reshape(-1, 4)
-        numbers = np.frombuffer(parts[f"{name}_numbers"]).reshape(len(entries), columns)
-        found.append(HeldRows(np.full(len(entries), side, np.int8), entries, numbers))
-    return HeldRows.joined(found)
 
 
 def _power(least: int) -> int:

@@ -6,8 +6,6 @@ where a list of a million times is not.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -36,8 +34,5 @@ def covering_ranges(first: Int64s, last: Int64s, most: int) -> list[tuple[int, i
     # The widest gaps separate ranges; touching ones never do.
     cut = np.flatnonzero(gaps > 0)
     widest = np.sort(cut[np.argsort(-gaps[cut], kind="stable")[: most - 1]])
-    return _pairs(low[np.append(0, widest + 1)], reached[np.append(widest, len(low) - 1)])
-
-
-def _pairs(low: npt.NDArray[Any], high: npt.NDArray[Any]) -> list[tuple[int, int]]:
-    return list(zip(low.tolist(), high.tolist(), strict=True))
+    ends = low[np.append(0, widest + 1)], reached[np.append(widest, len(low) - 1)]
+    return list(zip(*(each.tolist() for each in ends), strict=True))

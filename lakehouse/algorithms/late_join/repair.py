@@ -116,6 +116,5 @@ def _as_pairs(rows: Batch, later: Int64s, earlier: Int64s, waits: Any) -> Pairs:
         left=rows.row[np.where(is_left, later, earlier)],
         right=rows.row[np.where(is_left, earlier, later)],
         event_us=np.maximum(rows.event_us[later], rows.event_us[earlier]),
-        is_repair=np.ones(len(later), np.bool_),
         wait_us=waits[later],
     )

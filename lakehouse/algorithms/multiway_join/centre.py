@@ -4,7 +4,7 @@ A driver does per interval, for instance per micro-batch:
 
     expiry = centre.advance(at_us)                         rows that left their windows are taken off
     for site in sites, in their order:                     the agreed order
-        vector = centre.synopsis.vector(keys, counts=...)  or Vector.of(slots, counts), counted where the block is
+        vector = Vector.of(entries, counts)                counted where the block is
         plan = centre.apply(site, vector)                  filter, order, sizes, cost
 
 Where rows have times of their own, ``apply(site, vector, parts)`` tells from when on the windows of which rows count.
@@ -237,25 +237,6 @@ class Centre:
         query = self.query
         words = f"{self.synopsis} {type(self.ordering).__name__} {self.sending}"
         return f"Centre of {query.sites.names} within {query.windows_us} us asked by {query.asker}, {words}"
-
-    def check(self) -> None:
-        """Raise AssertionError if a count of a limited window is not that of the blocks remembered."""
-        for site, window_us in enumerate(self.query.windows_us):
-            blocks = self._remembered.of(site)
-            times = [at_us for at_us, _ in blocks]
-            assert times == sorted(times), "blocks out of order"
-            assert window_us is not None or not blocks, "a block that never expires"
-            assert all(at_us >= self.at_us - (window_us or 0) for at_us in times), "a block beyond its window"
-            if blocks:
-                entries, counts = (
-                    np.concatenate([getattr(vector, name) for _, vector in blocks])
-                    for name in ("entries", "counts")
-                )
-                distinct, which = np.unique(entries, return_inverse=True)
-                held = np.bincount(which, counts)
-                assert np.array_equal(self.synopsis.stored_at(distinct)[site], held), (
-                    "a count without its rows"
-                )
 
 
 def parts_of(parts: dict[str, bytes], prefix: str) -> dict[str, bytes]:

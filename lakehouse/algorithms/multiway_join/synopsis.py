@@ -1,7 +1,7 @@
 """Synopsis vectors: how many rows of each join value lie in each site's window, exactly or as upper bounds.
 
-A site makes the vector of its block (``vector``), the centre adds it up (``increment``) and takes it off again when its
-rows expire (``decrement``). An entry of a block's vector passes the filter if every other site has it (``passing``).
+A site makes the vector of its block (``Vector.of``), the centre adds it up (``increment``) and takes it off again when
+its rows expire (``decrement``). An entry passes the filter if every other site has it (``passing``).
 
 Reference: Yin, Zhang, SMJ: synopsis-based data stream multi-join operation, 2009, sections 3.1 and 4.
 Differs from the paper: vectors are sent without their zeros; values need not be known beforehand; large domains are
@@ -11,7 +11,7 @@ hashed.
 from __future__ import annotations
 
 import zlib
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -30,13 +30,6 @@ class Synopsis(Protocol):
 
     def entries_of(self, keys: Int64s) -> Int64s:
         """Return the entry of each key."""
-
-    def vector(self, keys: Any, missing: Any = None, counts: Any = None, sums: Any = None) -> Vector:
-        """Return the vector of rows, or of keys with their counts; rows whose key is missing are left out.
-
-        Raises:
-            ValueError: columns differ in length, a count is below 1, or there are not as many sums as declared.
-        """
 
     def increment(self, site: int, vector: Vector) -> None:
         """Add a vector to a site's."""
@@ -70,7 +63,7 @@ class HashedSynopsis:
     Cost: a vector O(its entries), memory O(sites x slots).
 
     >>> synopsis = HashedSynopsis(2, slots=64)
-    >>> synopsis.increment(1, synopsis.vector([7, 7, 9]))
+    >>> synopsis.increment(1, Vector.of(synopsis.entries_of(np.array([7, 9])), [2, 1]))
     >>> int(synopsis.stored_at(synopsis.entries_of(np.array([7])))[1, 0]) >= 2
     True
     """
@@ -91,10 +84,6 @@ class HashedSynopsis:
     def entries_of(self, keys: Int64s) -> Int64s:
         """Return the entry of each key."""
         return slot_of(keys, self.of)
-
-    def vector(self, keys: Any, missing: Any = None, counts: Any = None, sums: Any = None) -> Vector:
-        """Return the vector of rows or of counted keys; there are no sums."""
-        return vector_of(self.entries_of(np.asarray(keys, np.int64)), missing, counts, sums, 0)
 
     def increment(self, site: int, vector: Vector) -> None:
         """Add a vector to a site's."""
@@ -162,27 +151,6 @@ def slot_of(keys: Int64s, slots: int) -> Int64s:
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(slots)).astype(np.int64)
-
-
-def vector_of(entries: Int64s, missing: Any, counts: Any, sums: Any, summed: int) -> Vector:
-    """Return the vector of rows, or of counted entries, without those that are missing."""
-    n = len(entries)
-    numbers = np.zeros((n, summed), np.int64) if sums is None else np.asarray(sums, np.int64)
-    if numbers.shape != (n, summed) or (sums is None and summed):
-        shape = "none" if sums is None else " x ".join(map(str, np.shape(sums)))
-        raise ValueError(f"expected sums of {summed} columns for {n} keys, found {shape}")
-    rows = np.ones(n, np.int64) if counts is None else np.asarray(counts, np.int64)
-    if rows.shape != (n,) or np.any(rows < 1):
-        raise ValueError(f"expected {n} counts of at least 1, found {rows.tolist()[:10]}")
-    if missing is not None:
-        there = ~np.asarray(missing, np.bool_)
-        entries, numbers, rows = entries[there], numbers[there], rows[there]
-    distinct, which = np.unique(entries, return_inverse=True)
-    vector = Vector(distinct, np.zeros(len(distinct), np.int64), np.zeros((len(distinct), summed), np.int64))
-    np.add.at(vector.counts, which, rows)
-    if summed:
-        np.add.at(vector.sums, which, numbers)
-    return vector
 
 
 def refuse_more_than_stored(stored: Int64s, vector: Vector, site: int) -> None:

@@ -15,9 +15,9 @@ from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack
 from lakehouse.algorithms.late_join.policy_per_source import PerSource
-from lakehouse.algorithms.late_join.qjoin import QJoin
 from tests.oracles.late_join.constant_slack import ConstantSlack
 from tests.oracles.late_join.contract import LateJoin
+from tests.oracles.late_join.whole_join import WholeJoin
 
 WINDOW = 6
 CONDITIONS: dict[str, Condition] = {
@@ -56,9 +56,9 @@ def batches(draw: Any, max_size: int = 40) -> Batch:
     return Batch.of(side, event, arrival_us=np.arange(len(rows)), key=key, missing=missing, numbers=numbers)
 
 
-def join_of(condition: str, policy: str = "constant", clock: Clock | None = None) -> QJoin:
+def join_of(condition: str, policy: str = "constant", clock: Clock | None = None) -> WholeJoin:
     """Return an empty join."""
-    return QJoin(CONDITIONS[condition], WINDOW, POLICIES[policy](), clock)
+    return WholeJoin(CONDITIONS[condition], WINDOW, POLICIES[policy](), clock)
 
 
 def parts(batch: Batch, cuts: Iterable[int]) -> list[Batch]:

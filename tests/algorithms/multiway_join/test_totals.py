@@ -13,6 +13,7 @@ from tests.algorithms.multiway_join.streams import Stream, join_of, queries, run
 from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
 from tests.oracles.multiway_join.nested_loop import NestedLoop
 from tests.oracles.multiway_join.totals import count_results, sum_results
+from tests.oracles.multiway_join.vectors import vector_in
 
 quick = settings(max_examples=40, deadline=None)
 
@@ -40,7 +41,7 @@ def test_sums_over_results_are_those_of_the_rows_in_the_windows(data: st.DataObj
     for at_us, blocks in stream:
         yardstick.advance(at_us, blocks)
         for block in blocks:
-            vector = synopsis.vector(block.key, block.missing, sums=_numbers(block.row)[:, None])
+            vector = vector_in(synopsis, block.key, block.missing, sums=_numbers(block.row)[:, None])
             synopsis.increment(query.sites.number(block.site), vector)
 
     rows = np.array(list(yardstick.stored()), np.int64).reshape(-1, len(query.sites))
@@ -52,7 +53,7 @@ def test_sums_over_results_are_those_of_the_rows_in_the_windows(data: st.DataObj
 def test_counts_and_sums_are_exact_beyond_64_bits() -> None:
     synopsis, million = DenseSynopsis(4, summed=1), 10**6
     for site in range(4):
-        synopsis.increment(site, synopsis.vector([7], counts=[million], sums=[[-3 - site]]))
+        synopsis.increment(site, vector_in(synopsis, [7], counts=[million], sums=[[-3 - site]]))
 
     assert count_results(synopsis) == million**4
     assert sum_results(synopsis, 1) == -4 * million**3

@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.late_join.conditions import Equality
-from lakehouse.algorithms.late_join.contract import Clock, Snapshot
-from lakehouse.algorithms.late_join.qjoin import held_rows
+from lakehouse.algorithms.late_join.contract import Clock
 from lakehouse.queries.kind import Output
 from lakehouse.queries.pairs.bucket import BucketJoin
 from lakehouse.queries.pairs.held_join import HeldJoin
@@ -31,6 +30,7 @@ from lakehouse.queries.pairs.run import METRIC_NAMES
 from lakehouse.queries.runtime.tasks import bucket as bucket_state
 from lakehouse.queries.runtime.tasks.bucket import BucketState, StateBefore, packed_rows, unpacked
 from tests.benchmarks import page
+from tests.oracles.late_join.whole_join import held_rows, snapshot_of
 
 BATCH, FILLING, STEP_US = 10_000, 100_000, 10
 SIZES = (100_000, 1_000_000, 10_000_000)
@@ -128,8 +128,9 @@ def _restored(query: PairsQuery, rows: pa.Table) -> HeldJoin:
     parts = dict(zip(rows["part"].to_pylist(), rows["content"].to_pylist(), strict=True))
     held, shown = HeldJoin(query), unpacked(parts.pop("shown"))
     held.following = int(parts.pop("next"))
-    held.join.restore(Snapshot(parts.pop("method").decode(), parts))
+    del parts["method"]
     rows_held = held_rows(parts, held.join.columns)
+    held.join.catch_up(parts, rows_held)
     numbers = rows_held.entries[:, 3]
     order = np.argsort(numbers)
     at = np.searchsorted(shown["number"].to_numpy(), numbers[order])
@@ -139,7 +140,7 @@ def _restored(query: PairsQuery, rows: pa.Table) -> HeldJoin:
 
 def _all_of(held: HeldJoin) -> pa.Table:
     """Return the whole state as versions before segments wrote it."""
-    snapshot, shown = held.join.snapshot(), [block.rows for block in held.shown._blocks]
+    snapshot, shown = snapshot_of(held.join), [block.rows for block in held.shown._blocks]
     own = {"method": snapshot.method.encode(), "next": str(held.following).encode()}
     parts = {**snapshot.parts, **own, "shown": packed_rows(pa.concat_tables(shown))}
     contents = pa.array(list(parts.values()), pa.binary())

@@ -159,7 +159,7 @@ class Lake:
         """Append one batch to a stream's raw table and ledger, as an ingest would have."""
         raw, ledger = self.layout.raw(stream.name), self.layout.ledger(stream.name)
         tables.create_raw(raw, stream)
-        tables.create_ledger(ledger)
+        tables.create(ledger, "ledger")
         told = {"batch": batch, "source_file": stream.name, "source_item": 0, "source_line": range(len(rows))}
         frame = self._as(raw, rows.assign(**told))
         frame.write.format("delta").mode("append").save(str(raw))

@@ -16,6 +16,7 @@ from tests.benchmarks.multiway_join.streams import STREAMS, Stream
 from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
 from tests.oracles.multiway_join.fixed_order import FixedOrder
 from tests.oracles.multiway_join.lottery import Lottery
+from tests.oracles.multiway_join.vectors import vector_in
 
 Method = tuple[Callable[[int], Ordering], Sending]
 
@@ -52,7 +53,7 @@ def costs_over_time(
     """Return the cost of each interval by method; every method sees the same blocks and the same costs of ways."""
     query = stream.query(window, asker)
     synopsis = DenseSynopsis(len(query.sites))
-    vectors = [[synopsis.vector(values) for values in line] for line in stream.values]
+    vectors = [[vector_in(synopsis, values) for values in line] for line in stream.values]
     found = {}
     for name, (ordering, sending) in methods.items():
         sites = len(query.sites)

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.contract import Batch, Log, Outcome, Snapshot
+from lakehouse.algorithms.late_join.contract import Batch, Log, Outcome
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A join's whole state as plain values: equal states give equal snapshots.
+
+    ``parts`` are packed arrays by name, in the method's own format.
+    """
+
+    method: str
+    parts: dict[str, bytes]
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes the state has."""
+        return sum(map(len, self.parts.values()))
 
 
 class LateJoin(Protocol):

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.contract import NO_TIME, Batch, Outcome, Snapshot, online_pairs
+from lakehouse.algorithms.late_join.contract import NO_TIME, Batch, Outcome, online_pairs
 from lakehouse.algorithms.late_join.policy_paper import step_target, window_rows
-from lakehouse.algorithms.late_join.qjoin import CHUNK, QJoin
+from lakehouse.algorithms.late_join.qjoin import CHUNK
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 from tests.oracles.late_join.constant_slack import ConstantSlack
-from tests.oracles.late_join.contract import empty_log
+from tests.oracles.late_join.contract import Snapshot, empty_log
 from tests.oracles.late_join.k_slack_kernels import (
     LARGEST_DELAY,
     NEWEST_LEFT,
@@ -40,6 +40,7 @@ from tests.oracles.late_join.k_slack_kernels import (
     reorder,
     take_all,
 )
+from tests.oracles.late_join.whole_join import WholeJoin
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition
@@ -161,7 +162,7 @@ class KSlack:
     def __init__(self, condition: Condition, window_us: int, waiting: Waiting) -> None:
         self.window_us, self.waiting = window_us, waiting
         # One microsecond, so that of two rows at one time the second still meets what is a window older.
-        self._join = QJoin(condition, window_us, ConstantSlack(1, 1))
+        self._join = WholeJoin(condition, window_us, ConstantSlack(1, 1))
         self._state = np.zeros(8, np.int64)
         self._state[[NEWEST_LEFT, NEWEST_RIGHT, TIME]] = NO_TIME
         self._state[NEXT_CHOICE] = NO_TIME + 1

@@ -18,8 +18,8 @@ from lakehouse.algorithms.late_join.conditions import (
     Equality,
     scales_of,
 )
-from lakehouse.algorithms.late_join.contract import LEFT, MISSING, Batch, Outcome, Snapshot, online_pairs
-from tests.oracles.late_join.contract import empty_log
+from lakehouse.algorithms.late_join.contract import LEFT, MISSING, Batch, Outcome, online_pairs
+from tests.oracles.late_join.contract import Snapshot, empty_log
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Log, Pairs

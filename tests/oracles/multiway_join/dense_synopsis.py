@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.multiway_join.synopsis import refuse_more_than_stored, vector_of
+from lakehouse.algorithms.multiway_join.synopsis import refuse_more_than_stored
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Bools, Int64s, Vector
@@ -20,8 +20,9 @@ class DenseSynopsis:
 
     Cost: a vector O(entries log values), and O(sites x values) when a value comes or goes.
 
+    >>> from tests.oracles.multiway_join.vectors import vector_in
     >>> synopsis = DenseSynopsis(2)
-    >>> synopsis.increment(1, synopsis.vector([7, 7, 9]))
+    >>> synopsis.increment(1, vector_in(synopsis, [7, 7, 9]))
     >>> synopsis.stored_at(np.array([7, 8])).tolist()
     [[0, 0], [2, 0]]
     """
@@ -40,10 +41,6 @@ class DenseSynopsis:
     def entries_of(self, keys: Int64s) -> Int64s:
         """Return the keys: each is an entry."""
         return keys
-
-    def vector(self, keys: Any, missing: Any = None, counts: Any = None, sums: Any = None) -> Vector:
-        """Return the vector of rows or of counted keys."""
-        return vector_of(np.asarray(keys, np.int64), missing, counts, sums, self.summed)
 
     def increment(self, site: int, vector: Vector) -> None:
         """Add a vector to a site's."""

@@ -17,9 +17,10 @@ def count_results(synopsis: DenseSynopsis) -> int:
     Exact at any size. Cost: O(sites x values).
 
     >>> from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
+    >>> from tests.oracles.multiway_join.vectors import vector_in
     >>> synopsis = DenseSynopsis(2, summed=1)
-    >>> synopsis.increment(0, synopsis.vector([7, 7, 8], sums=[[10], [20], [30]]))
-    >>> synopsis.increment(1, synopsis.vector([7, 7, 7], sums=[[0], [0], [0]]))
+    >>> synopsis.increment(0, vector_in(synopsis, [7, 7, 8], sums=[[10], [20], [30]]))
+    >>> synopsis.increment(1, vector_in(synopsis, [7, 7, 7], sums=[[0], [0], [0]]))
     >>> count_results(synopsis), sum_results(synopsis, site=0)
     (6, 90)
     """

@@ -11,6 +11,7 @@ import numpy as np
 from lakehouse.algorithms.multiway_join.centre import parts_of
 from lakehouse.algorithms.multiway_join.contract import Snapshot
 from tests.oracles.multiway_join.travelling import Factorised, Flat
+from tests.oracles.multiway_join.vectors import check_centre, vector_in
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.centre import Centre
@@ -105,7 +106,7 @@ class MultiwayJoin:
     def _move(self, block: Block) -> Move:
         centre, number = self.centre, self.centre.query.sites.number(block.site)
         key, row = block.key[~block.missing], block.row[~block.missing]
-        plan = centre.apply(block.site, centre.synopsis.vector(key))
+        plan = centre.apply(block.site, vector_in(centre.synopsis, key))
         self.windows[number].add(key, row, centre.at_us)
         if plan.filter is not None:
             passes = np.isin(centre.synopsis.entries_of(key), plan.filter.entries)
@@ -149,9 +150,9 @@ class MultiwayJoin:
 
     def check(self) -> None:
         """Raise AssertionError if the centre's counts are not those of the windows, or its own checks fail."""
-        self.centre.check()
+        check_centre(self.centre)
         synopsis = self.centre.synopsis
-        held = [synopsis.vector(window.key) for window in self.windows]
+        held = [vector_in(synopsis, window.key) for window in self.windows]
         entries = np.unique(np.concatenate([vector.entries for vector in held]))
         counted = synopsis.stored_at(entries)
         for site, vector in enumerate(held):

@@ -21,6 +21,7 @@ from lakehouse.queries.pairs.run import METRIC_NAMES
 from lakehouse.queries.runtime.tasks import bucket as bucket_state
 from lakehouse.queries.runtime.tasks.bucket import Segment, SegmentFiles, StateBefore, StateFile
 from tests.algorithms.late_join.streams import CONDITIONS
+from tests.oracles.late_join.whole_join import snapshot_of
 from tests.queries.state_steps import Steps
 
 WINDOW = 6
@@ -148,7 +149,7 @@ def test_the_state_restored_at_any_point_is_the_state_that_one_process_has(
         restored.run(rows_of([], 0), 1)
         steps.run(rows_of([], 0), 0)
         (kept,), (other,) = steps.processes[0].values(), restored.processes[1].values()
-        assert other.held.join.snapshot() == kept.held.join.snapshot()
+        assert snapshot_of(other.held.join) == snapshot_of(kept.held.join)
         assert (other.held.following, other.bytes) == (kept.held.following, kept.bytes)
 
 
