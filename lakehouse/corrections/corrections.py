@@ -109,7 +109,7 @@ def writing(target: StreamTables, timeout_s: float = 0) -> Iterator[None]:
 
 def begin(layout: Home, stream: Stream, asked: Correction) -> Correction:
     """Write that a correction is begun, under the next number; return it as written."""
-    tables.create_corrections(layout.corrections(stream.name))
+    tables.create(layout.corrections(stream.name), "corrections")
     known = read_corrections(layout, stream.name)
     begun = replace(asked, number=1 + max((found.number for found in known), default=0), done=False)
     _append(layout, stream, begun)

@@ -14,8 +14,8 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -82,7 +82,10 @@ class TableSink:
             own = rows
             for name, value in values.items():
                 own = own.filter(pc.is_null(own[name]) if value is None else pc.equal(own[name], value))
-            named = (f"{name}={_in_path(value)}" for name, value in values.items())
+            named = (
+                f"{name}={_NO_PARTITION if value is None else quote(str(value), safe='')}"
+                for name, value in values.items()
+            )
             yield own.drop_columns(list(self.partition)), (folder, *named, "part.parquet")
 
     def _written(self, pieces: Iterable[pa.Table], group_rows: int, *at: str) -> pa.Table:
@@ -94,21 +97,12 @@ class TableSink:
         path = table.joinpath(*at)
         path.parent.mkdir(parents=True, exist_ok=True)
         columns = pa.schema([field for field in self.columns if field.name not in self.partition])
-        write_share(_chained(first, filled), path, columns, group_rows)
+        write_share(chain([first], filled), path, columns, group_rows)
         crash_point("task.part-written")
         found = data_file(table, path, self.statistics)
         told = (json.dumps(dict(each)) for each in (found.statistics, found.partition))
         row = dict(zip(ENTRIES.names, (str(path), found.rows, found.size, *told), strict=True))
         return pa.Table.from_pylist([row], ENTRIES)
-
-
-def _chained(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from others
-
-
-def _in_path(value: Any) -> str:
-    return _NO_PARTITION if value is None else quote(str(value), safe="")
 
 
 def sink_of(table: Path, more: pa.Schema | None = None) -> TableSink:
@@ -159,11 +153,10 @@ def commit_entries(
 
 def data_files_of(entries: pa.Table, table: Path) -> list[DataFile]:
     """Return what a commit says of parts."""
-    return [_file_of(row, table) for row in entries.to_pylist()]
-
-
-def _file_of(row: dict[str, Any], table: Path) -> DataFile:
-    path = table / place_at(row["path"]).relative_to(table.absolute())
-    return DataFile(
-        path, row["rows"], row["size"], json.loads(row["statistics"]), json.loads(row["partition"])
-    )
+    return [
+        DataFile(
+            table / place_at(row["path"]).relative_to(table.absolute()),
+            *(row["rows"], row["size"], json.loads(row["statistics"]), json.loads(row["partition"])),
+        )
+        for row in entries.to_pylist()
+    ]

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from lakehouse.storage.tables.table_files import sink, source
 from lakehouse.storage.tables.tables_place import place_at
 
+# So that the repeats of one item are found without those of all others.
 _GROUP_ROWS = 100_000
 
 

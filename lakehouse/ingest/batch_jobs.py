@@ -6,7 +6,6 @@ Rows stay in tasks. What comes back are the parts that tasks wrote, to be commit
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
@@ -55,7 +54,7 @@ from lakehouse.ingest.part_counts import AcceptedCounts, RecordCounts
 from lakehouse.ingest.requeued_records import requeued_records
 from lakehouse.ingest.sources.messages import MessageRecords
 from lakehouse.storage.identity_copies import copied
-from lakehouse.storage.identity_index import Hashes, IdentityIndex, Run
+from lakehouse.storage.identity_index import IdentityIndex, Run
 from lakehouse.storage.tables.tables_place import is_on_store
 
 _PARTS = pa.list_(pa.struct({"path": pa.string(), "rows": pa.int64()}))
@@ -148,14 +147,17 @@ class Jobs:
             ends = [json.loads(each["text"]) for each in hashes]
             times = min(each["min"] for each in ends), max(each["max"] for each in ends)
             count = sum(each["rows"] for each in hashes)
-            index.add_batch(self.reading.batch, _hashes_in(hashes), count, times)
+            # A bucket at a time is in memory.
+            every = (read_aside(each["path"])["hash"].to_numpy() for each in hashes)
+            index.add_batch(self.reading.batch, every, count, times)
 
     def _without_repeats(self, rows: list[Output]) -> list[Output]:
         """Return the outputs once the items that have repeats are written again."""
         numbers = sorted({each["item"] for each in _of_kind(rows, REPEATED)})
         if not numbers:
             return rows
-        items = self._items(numbers)
+        wanted = pa.array(numbers, pa.int64())
+        items = self.items.take(pc.index_in(wanted, self.items["item"].combine_chunks()))
         for kind in (RAW, KEPT):
             items = items.append_column(
                 kind, pa.array([_parts_of(rows, kind, number) for number in numbers], _PARTS)
@@ -168,17 +170,11 @@ class Jobs:
         kept = [each for each in rows if each["item"] not in numbers or each["kind"] not in (RAW, ACCEPTED)]
         return _in_order([*kept, *again])
 
-    def _items(self, numbers: list[int]) -> pa.Table:
-        """Return the items of some numbers."""
-        wanted = pa.array(numbers, pa.int64())
-        return self.items.take(pc.index_in(wanted, self.items["item"].combine_chunks()))
-
     def _step(self, what: str) -> str:
         return f"ingest {self.reading.stream.name}, batch {self.reading.batch}: {what}"
 
 
 def _judged(rows: list[Output], records: BatchRecords) -> JudgedBatch:
-    """Return what outputs come to."""
     texts = (each["text"] for each in _of_kind(rows, RECORDS))
     read = reduce(add, map(RecordCounts.of_text, texts), RecordCounts())
     texts = (each["text"] for each in _of_kind(rows, ACCEPTED))
@@ -211,9 +207,3 @@ def _in_order(rows: list[Output]) -> list[Output]:
 def _entries(rows: list[Output], kind: str) -> pa.Table:
     own = [{name: each[name] for name in ENTRIES.names} for each in _of_kind(rows, kind)]
     return pa.Table.from_pylist(own, ENTRIES)
-
-
-def _hashes_in(files: list[Output]) -> Iterator[Hashes]:
-    """Yield the hashes of all buckets, in order, a bucket at a time."""
-    for each in files:
-        yield read_aside(each["path"])["hash"].to_numpy()

@@ -62,9 +62,9 @@ class StreamTables:
             return False
         tables.side_by_side(
             lambda: tables.create_raw(self.layout.raw(name), self.stream),
-            lambda: tables.create_quarantine(self.layout.quarantine(name)),
+            lambda: tables.create(self.layout.quarantine(name), "quarantine"),
         )
-        tables.create_ledger(self.layout.ledger(name))
+        tables.create(self.layout.ledger(name), "ledger")
         return True
 
     def progress(self) -> Progress:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
 from itertools import pairwise
@@ -27,13 +27,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure_arrived, measure_files
+from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure_arrived
 from lakehouse.config.stream import Stream
 from lakehouse.engine import Engine, Item, engine_of
 from lakehouse.engine.parts import file_items
 from lakehouse.ingest.batch_records import BatchRecords
 from lakehouse.ingest.identities.stored_identities import index_stored
-from lakehouse.ingest.part_counts import AcceptedCounts, Clocks, RecordCounts
+from lakehouse.ingest.part_counts import AcceptedCounts, Clocks, FileLateness, RecordCounts
 from lakehouse.ingest.raw_rows import RawRows, raw_columns, raw_items, rows_of
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
@@ -194,7 +194,7 @@ def batch_lateness(
 
 
 def _measured(item: Item, parts: Sequence[str], newest_us: int | None) -> Iterator[pa.Table]:
-    low, files = item["low"], _Files(newest_us)
+    low, files = item["low"], FileLateness(newest_us)
     reached = _LEAST if newest_us is None else newest_us
     held: list[npt.NDArray[np.int64]] = [np.empty((2, 0), np.int64)]
     for rows in (rows for path in parts for rows in pieces_of(path, _COLUMNS)):
@@ -208,20 +208,3 @@ def _measured(item: Item, parts: Sequence[str], newest_us: int | None) -> Iterat
     times, arrivals = np.concatenate(held, axis=1)
     late = files.lateness + measure_arrived(times, arrivals, None if reached == _LEAST else reached)
     yield pa.table({"text": [json.dumps(asdict(late))]}, _TEXTS)
-
-
-class _Files:
-    """Lateness of rows that stand in order inside each file."""
-
-    def __init__(self, newest_us: int | None) -> None:
-        self._newest_us, self._numbers = newest_us, dict[str, int]()
-        self._reached_us = dict[Hashable, int]()
-        self.lateness = replace(NOTHING_LATE, newest_us=newest_us)
-
-    def add(self, rows: pa.Table) -> None:
-        """Add rows that come after those before."""
-        paths = rows["source_file"].combine_chunks().dictionary_encode()
-        named = (self._numbers.setdefault(path, len(self._numbers)) for path in paths.dictionary.to_pylist())
-        numbers = np.fromiter(named, np.int64)[paths.indices.to_numpy()]
-        event = rows["event_us"].to_numpy()
-        self.lateness += measure_files(event, numbers, self._newest_us, self._reached_us)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.ingest.confirmed import Reach
-from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure, measure_arrived
+from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure_arrived, measure_files
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.verdicts import DAY_US, READ_BEFORE
 
@@ -84,7 +84,7 @@ class AcceptedCounts:
             return AcceptedCounts(missing=missing)
         spans = Reach(stream.step_us).add(times).spans
         return AcceptedCounts(
-            *(len(times), missing, int(times.min()), int(times.max()), clocks_of(times), spans),
+            *(len(times), missing, int(times.min()), int(times.max()), ends_of(times % DAY_US), spans),
             arrivals=ends_of(rows["arrival_us"].drop_null().to_numpy()),
         )
 
@@ -134,9 +134,10 @@ class Counting:
     stream: Stream
     newest_before_us: int | None
     _counts: AcceptedCounts = field(default_factory=AcceptedCounts)
-    _file: str | None = None
-    _reached_us: int | None = None
     _arrived: list[npt.NDArray[np.int64]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._files = FileLateness(self.newest_before_us)
 
     def add(self, rows: pa.Table) -> None:
         """Add rows; cost: some array operations for each run of rows of one file."""
@@ -145,28 +146,33 @@ class Counting:
             arrived = rows.filter(rows["arrival_us"].is_valid())
             self._arrived.append(np.stack([arrived[name].to_numpy() for name in ("event_us", "arrival_us")]))
             rows = rows.filter(rows["arrival_us"].is_null())
-        paths = rows["source_file"].combine_chunks().dictionary_encode()
-        indices = paths.indices.to_numpy()
-        cuts = [0, *(np.flatnonzero(np.diff(indices)) + 1).tolist(), len(indices)]
-        for low, high in pairwise(cuts):
-            if low < high:
-                self._add_of(paths.dictionary[int(indices[low])].as_py(), rows.slice(low, high - low))
-
-    def _add_of(self, path: str, rows: pa.Table) -> None:
-        if path != self._file:
-            self._file, self._reached_us = path, self.newest_before_us
-        late = measure(rows["event_us"].to_numpy(), self._reached_us)
-        self._reached_us = late.newest_us
-        self._counts = replace(self._counts, lateness=self._counts.lateness + late)
+        self._files.add(rows)
 
     @property
     def total(self) -> AcceptedCounts:
         """The counts of all rows that were added."""
-        if not self._arrived:
-            return self._counts
-        times, arrivals = np.concatenate(self._arrived, axis=1)
-        late = measure_arrived(times, arrivals, self.newest_before_us)
-        return replace(self._counts, lateness=self._counts.lateness + late)
+        late = self._files.lateness
+        if self._arrived:
+            times, arrivals = np.concatenate(self._arrived, axis=1)
+            late = late + measure_arrived(times, arrivals, self.newest_before_us)
+        return replace(self._counts, lateness=late)
+
+
+class FileLateness:
+    """Lateness of rows that stand in order inside each file; memory: a number for each file."""
+
+    def __init__(self, newest_before_us: int | None) -> None:
+        self._newest_before_us, self._numbers = newest_before_us, dict[str, int]()
+        self._reached_us = dict[Hashable, int]()
+        self.lateness = replace(NOTHING_LATE, newest_us=newest_before_us)
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows that come after those before."""
+        paths = rows["source_file"].combine_chunks().dictionary_encode()
+        named = (self._numbers.setdefault(path, len(self._numbers)) for path in paths.dictionary.to_pylist())
+        numbers = np.fromiter(named, np.int64)[paths.indices.to_numpy()]
+        event_us = rows["event_us"].to_numpy()
+        self.lateness += measure_files(event_us, numbers, self._newest_before_us, self._reached_us)
 
 
 def missing_in(rows: pa.Table, stream: Stream, column: str) -> int:
@@ -175,11 +181,6 @@ def missing_in(rows: pa.Table, stream: Stream, column: str) -> int:
     if column in stream.counters:
         missing += pc.sum(pc.less(rows[column], 0)).as_py() or 0
     return int(missing)
-
-
-def clocks_of(times: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Clocks:
-    """Return the earliest and the latest time of day of event times, None where there are none."""
-    return ends_of(times % DAY_US)
 
 
 def ends_of(times: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Clocks:

@@ -29,13 +29,13 @@ def schema_of(columns: str) -> pa.Schema:
     # The parser knows a quote within quotes by a backslash only.
     written = columns.replace("''", "\\'")
     tree = parse_one(f"CREATE TABLE t ({written})", dialect="spark")
-    return pa.schema([_field(column) for column in tree.this.find_all(exp.ColumnDef) if _is_top(column)])
-
-
-def _is_top(column: exp.ColumnDef) -> bool:
-    from sqlglot import exp
-
-    return isinstance(column.parent, exp.Schema)
+    return pa.schema(
+        [
+            _field(column)
+            for column in tree.this.find_all(exp.ColumnDef)
+            if isinstance(column.parent, exp.Schema)
+        ]
+    )
 
 
 def _field(column: exp.ColumnDef) -> pa.Field:

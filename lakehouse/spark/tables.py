@@ -30,8 +30,6 @@ from lakehouse.storage.tables.table_maintenance import kept
 from lakehouse.storage.tables.table_replacement import replace_table
 from sql import statement
 
-pass
-
 ROLLUP_STATISTICS = ("level", "grouping", "start_us", "batch")
 _STATS = {"delta.dataSkippingStatsColumns": ",".join(ROLLUP_STATISTICS)}
 
@@ -80,24 +78,9 @@ def create_raw(table: Path, stream: Stream) -> None:
     create(table, "raw", columns=columns)
 
 
-def create_quarantine(table: Path) -> None:
-    """Create a stream's quarantine when there is none."""
-    create(table, "quarantine")
-
-
-def create_ledger(table: Path) -> None:
-    """Create a stream's ledger when there is none."""
-    create(table, "ledger")
-
-
 def declared_columns(name: str) -> pa.Schema:
     """Return the columns of a table of ``sql/tables`` as Arrow has them."""
     return _columns_of(statement(f"tables/{name}"))
-
-
-def create_corrections(table: Path) -> None:
-    """Create a stream's table of corrections when there is none."""
-    create(table, "corrections")
 
 
 def create_rollup(table: Path, stream: Stream) -> None:

@@ -241,7 +241,7 @@ def test_a_quarantine_of_files_gains_the_place_for_messages(
     kafka.create("moved", 1)
     stream = lake("moved")
     layout = stream.settings.layout
-    tables.create_quarantine(tmp_path / "today")
+    tables.create(tmp_path / "today", "quarantine")
     today = arrow_schema(open_table(tmp_path / "today"))
     lacking = pa.schema([each for each in today if each.name != "message"])
     create_table(layout.quarantine("readings"), as_json(lacking))

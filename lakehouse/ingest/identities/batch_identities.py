@@ -67,8 +67,6 @@ _IN_ORDER = [("item", "ascending"), ("row", "ascending")]
 # Lines of so many bytes make some 250,000 rows, of which a bucket takes 30 bytes each, and 200 of suspects.
 _BUCKET_BYTES = 32 * 1024 * 1024
 _MOST_BUCKETS = 256
-# So that an item's repeats are found without those of all others.
-_GROUP_ROWS = 100_000
 # More than a line has.
 _ITEMS = 2**31
 

@@ -14,6 +14,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import IO, Any
 
 BLOCK_BYTES = 8 * 1024 * 1024
@@ -98,14 +99,6 @@ def _streams(file: IO[bytes], begin: Callable[[], Any]) -> Iterator[bytes]:
         raise EOFError("the stream ends too early")
 
 
-def _bz2(file: IO[bytes]) -> Iterator[bytes]:
-    yield from _streams(file, bz2.BZ2Decompressor)
-
-
-def _xz(file: IO[bytes]) -> Iterator[bytes]:
-    yield from _streams(file, lambda: lzma.LZMADecompressor(memlimit=_XZ_BYTES))
-
-
 def _zstd(file: IO[bytes]) -> Iterator[bytes]:
     import pyarrow as pa
 
@@ -148,8 +141,8 @@ def _require_short_list(file: IO[bytes]) -> None:
 
 _READERS: dict[str, Callable[[IO[bytes]], Iterator[bytes]]] = {
     ".gz": _gzip,
-    ".bz2": _bz2,
-    ".xz": _xz,
+    ".bz2": partial(_streams, begin=bz2.BZ2Decompressor),
+    ".xz": partial(_streams, begin=partial(lzma.LZMADecompressor, memlimit=_XZ_BYTES)),
     ".zst": _zstd,
     ".zip": _zip,
 }

@@ -76,7 +76,8 @@ def header_of(lines: Iterable[str], source: Source) -> str:
     """Return the line that names the fields of a file, or is as wide as all; an empty one where there is none."""
     head, pattern = source.head, source.head.skip_until
     begun = lines if pattern is None else dropwhile(lambda line: not re.search(pattern, line), lines)
-    counted = (line for line in begun if line.strip(BLANKS) and not _is_comment(line, source.comment))
+    mark = source.comment
+    counted = (line for line in begun if line.strip(BLANKS) and not (mark and line.startswith(mark)))
     return next(islice(counted, head.line - 1, None), "")
 
 
@@ -92,12 +93,6 @@ def without_head(
                 (pattern, batch.slice(batch.num_rows)) if first < 0 else (None, batch.slice(first))
             )
         if source.comment:
-            mark = source.comment.encode()
-            starts = pc.equal(pc.binary_slice(batch.column(1), 0, len(mark)), pa.scalar(mark, pa.binary()))
-            batch = batch.filter(pc.invert(starts))
+            batch = batch.filter(pc.invert(pc.starts_with(batch.column(1), source.comment.encode())))
         yield batch.slice(min(left, batch.num_rows))
         left -= min(left, batch.num_rows)
-
-
-def _is_comment(line: str, mark: str | None) -> bool:
-    return mark is not None and line.startswith(mark)

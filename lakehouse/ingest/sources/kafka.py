@@ -173,12 +173,9 @@ class Broker:
 
     def _said(self, error: Exception) -> str:
         """Return what the client said, and what it heard of before."""
-        self._admin_poll()
-        return ": ".join(dict.fromkeys([*self._refusals[:1], str(error.args[0].str())]))
-
-    def _admin_poll(self) -> None:
         if hasattr(self, "_admin"):
             self._admin.poll(0)
+        return ": ".join(dict.fromkeys([*self._refusals[:1], str(error.args[0].str())]))
 
 
 @contextmanager

@@ -54,19 +54,13 @@ class Look:
     def pieces(self) -> Iterator[list[Found]]:
         """Yield what is found, some files at a time: no more of them are in memory."""
         found = matching(self.source, self._began_after)
-        while piece := list(islice(found, _PIECE)):
-            self._pass(piece)
-            yield piece
-
-    def _pass(self, piece: list[Found]) -> None:
         oldest = (self.began_us - max(_OVERLAP_US, self.source.settle)) * 1000
-        for path, seen in piece:
-            self._is_passed = self._is_passed and seen.mtime_ns <= oldest
-            if self._is_passed:
-                self._after = self._key_of(path) if self.source.key_order else ""
-
-    def _key_of(self, name: str) -> str:
-        return address_of(located(self.source.path, name)).key
+        while piece := list(islice(found, _PIECE)):
+            for path, seen in piece if self.source.key_order else ():
+                self._is_passed = self._is_passed and seen.mtime_ns <= oldest
+                if self._is_passed:
+                    self._after = address_of(located(self.source.path, path)).key
+            yield piece
 
     def note(self) -> None:
         """Let the next look begin where this one may: all that it saw is in manifests, or is to wait for a full one."""

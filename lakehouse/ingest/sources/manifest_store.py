@@ -249,7 +249,8 @@ class ManifestStore:
     @property
     def set_aside(self) -> list[Manifest]:
         """The manifests of what is set aside and in no later one."""
-        return [each for each in self.manifests if each.kind == SET_ASIDE and _holds_some(each)]
+        found = (each for each in self.manifests if each.kind == SET_ASIDE)
+        return [each for each in found if each.files or any(part.count for part in each.ranges)]
 
     def add_set_aside(self, source: Source) -> int:
         """Write a manifest for each file or message that is set aside, as it is now; return how many."""
@@ -356,10 +357,6 @@ def _as_it_is(file: LandedFile, source: Source) -> LandedFile:
         return replace(now, known_lines=file.known_lines if now.digest == file.digest else 0)
     except (FileNotFoundError, Changed, SourceChanged):
         return file
-
-
-def _holds_some(manifest: Manifest) -> bool:
-    return bool(manifest.files) or any(each.count for each in manifest.ranges)
 
 
 def _holds(manifest: Manifest, found: Manifest) -> bool:

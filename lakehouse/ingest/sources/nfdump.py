@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -76,16 +75,10 @@ def without_remarks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     for batch in batches:
         numbers = batch.column(0).to_numpy()
         keep = numbers > until
-        for row in np.flatnonzero(_are(batch.column(1), _SUMMARY)):
+        lines = batch.column(1)
+        for row in np.flatnonzero(pc.equal(lines, pa.scalar(_SUMMARY, pa.binary()))):
             until = int(numbers[row]) + _SUMMARY_LINES - 1
             keep &= (numbers < numbers[row]) | (numbers > until)
         for remark in _REMARKS:
-            keep &= ~_are(pc.binary_slice(batch.column(1), 0, len(remark)), remark)
+            keep &= ~pc.starts_with(lines, remark).to_numpy(zero_copy_only=False)
         yield batch.filter(pa.array(keep))
-
-
-def _are(lines: pa.Array, wanted: bytes) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = pc.equal(lines, pa.scalar(wanted, pa.binary())).to_numpy(
-        zero_copy_only=False
-    )
-    return found

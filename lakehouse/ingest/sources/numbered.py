@@ -1,4 +1,4 @@
-"""Numbered lines, as files and topics alike become them, their headers, and sets of them: those that raw holds."""
+"""Numbered lines, as files and topics alike become them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ LINE_SCHEMA = pa.schema(
         "fault": pa.string(),
     }
 )
-_ROWS = 1_000_000
 
 
 def located_lines(

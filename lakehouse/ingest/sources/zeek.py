@@ -39,9 +39,7 @@ def without_headers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def _begin(lines: pa.Array, mark: bytes) -> npt.NDArray[np.bool_]:
-    begins: npt.NDArray[np.bool_] = pc.equal(
-        pc.binary_slice(lines, 0, len(mark)), pa.scalar(mark, pa.binary())
-    ).to_numpy(zero_copy_only=False)
+    begins: npt.NDArray[np.bool_] = pc.starts_with(lines, mark).to_numpy(zero_copy_only=False)
     return begins
 
 

@@ -131,7 +131,7 @@ def _lakehouse(folder: Path) -> Settings:
     settings = load_settings(folder / "tidemark.toml")
     layout, query = settings.layout, settings.query(QUERY)
     for name, stream in settings.streams.items():
-        tables.create_ledger(layout.ledger(name))
+        tables.create(layout.ledger(name), "ledger")
         tables.create_rollup(layout.rollup(name), stream)
     create_tables(layout, query, settings.streams)  # type: ignore[arg-type]
     means = (definition_of(query), written_as(query))
