@@ -33,9 +33,8 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     with tables.lease(layout.queries(query), lease_timeout_s(layout)), tables.lease(layout.repairs(query)):
         drop_old_states(engine, layout, query)
         asked = settings.query(query)
-        of_kind = kind_of(asked).file("tables")
-        if hasattr(of_kind, "drop_old_rows"):
-            of_kind.drop_old_rows(engine, layout, asked)
+        if drop_old_rows := kind_of(asked).part("tables", "drop_old_rows", None):
+            drop_old_rows(engine, layout, asked)
         for path in filter(tables.exists, layout.tables_of(query)):
             figures.update(table_maintenance.compact_and_vacuum(path, settings.tables.history))
         figures["manifests_folded"] = batch_manifest.fold(layout, query)

@@ -91,7 +91,7 @@ PARSED = {
 # Modules of a folder, its own first one apart.
 MOST_FILES = 21
 # Files that a kind of query need not have.
-OPTIONAL_FILES = {"sites.py", "repair.py"}
+OPTIONAL_FILES = {"sites.py", "repair.py", "tables.py", "publish.py"}
 PURE = {"numpy", "numba"}
 FORBIDDEN = {
     "utils",

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.config.stream import Stream
-from lakehouse.queries.kind import Query, kind_of
+from lakehouse.queries.kind import Query
+from lakehouse.queries.runtime.snapshot import snapshot_of as query_snapshot
 from lakehouse.serving.publish.snapshot import StreamSnapshot, measures_of, ranges_through, totals_of
 from lakehouse.settings import Settings
 from lakehouse.storage.corrections import published_facts, read_corrections
@@ -89,9 +90,7 @@ def queries_to_publish(
         query.name for query in made if not is_of(layout.batch_manifests(query.name), query.definition())
     ]
     snapshots = [
-        kind_of(query)
-        .file("publish")
-        .snapshot_of(layout, query, streams, published_us, (before or {}).get(query.name))
+        query_snapshot(layout, query, streams, published_us, (before or {}).get(query.name))
         for query in made
         if query.name not in changed
     ]

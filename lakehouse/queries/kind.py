@@ -1,6 +1,7 @@
-"""Kinds of registered queries, one folder and one line of ``KINDS`` each, and what every query has.
+"""Kinds of registered queries, one folder and one declaration in ``KINDS`` each, and what every query has.
 
-A kind's folder has these files, each with the names that other modules call:
+A declaration names the kind's tables and metrics; what all kinds do with them is in ``runtime``. A kind's folder has
+these files, each with the names that other modules call:
 
     query.py      the query as a value, a frozen dataclass under ``Query``, and what it does in words (pure)
     parse.py      ``GRAMMAR``: how a text of this kind is recognised, and its clauses;
@@ -9,9 +10,9 @@ A kind's folder has these files, each with the names that other modules call:
                   optional (pure)
     run.py        ``run_of``: the query's batches, each of which is processed exactly once, on an engine
     repair.py     ``Repair``: a ``QueryRepair`` that finds missed results; absent if none can be missed
-    tables.py     its tables: ``create_tables``; ``open_tables``: as ``QueryTables``, whose deviations rules judge;
-                  ``drop_old_rows`` if rows of its own expire
-    publish.py    ``snapshot_of``: a ``QuerySnapshot``, which writes the published tables of the query (duckdb)
+    tables.py     optional: ``own_tables`` if it has more than its results; ``tables_of``: a class under ``QueryTables``
+                  if rules judge more than its batches; ``drop_old_rows`` if rows of its own expire
+    publish.py    optional: ``snapshot_of``: a ``QuerySnapshot``, if more is published than its rows (duckdb)
     state.py      ``state_of``: the present state of the query, a ``QueryState``;
                   ``explain``: the part of an explanation that only this kind has, as plain values (duckdb)
     README.md     what the kind answers, what it guarantees, and the contents of each file
@@ -30,17 +31,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from lakehouse.config.durations import format_duration
 
-# To add a kind, add one line here with its name and package, and the folder.
-KINDS: dict[str, str] = {
-    "pairs": "lakehouse.queries.pairs",
-    "multiway": "lakehouse.queries.multiway",
-    "aggregate": "lakehouse.queries.aggregate",
-    "selection": "lakehouse.queries.selection",
-}
 # The columns of a raw row that a scan always reads for kinds whose rows go on to a kernel.
 KEPT = ("event_us", "arrival_us", "batch", "source_file", "source_line", "source_item")
 # The default deadline: how long after the start of the work on a batch its rows should be output.
@@ -221,10 +215,30 @@ class HasKind(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of query, whose files are loaded on first use."""
+    """A kind of query: its tables and metrics, and its files, which are loaded on first use.
+
+    ``results``: the table of its results, in the home and in sql/tables; of published rows in sql/serving too.
+    ``batches``: the table of sql/tables with its metrics, of which a batch has a row for each ``partition``.
+    ``metrics``: those that its state reads besides the common ones. ``counted``: those that add up to the results of a
+    batch. ``sums``: those that are published as sums, by their columns in ``queries``; ``newest``: those with event
+    times, or lists of them; ``settings``: what is published of the query as it was written; ``step``: its setting by
+    whose multiples results are published. ``rows_are``, ``row``: what the published rows, and the rows of a side, are
+    for people.
+    """
 
     name: str
     package: str
+    results: str
+    batches: str
+    counted: tuple[str, ...]
+    sums: Mapping[str, str]
+    partition: str = "bucket"
+    metrics: tuple[str, ...] = ()
+    newest: tuple[str, ...] = ("newest_us",)
+    settings: tuple[str, ...] = ()
+    step: str | None = None
+    rows_are: str = "The rows of"
+    row: str = "the row of {stream}"
 
     def has(self, file: str) -> bool:
         """Return whether the kind has a file of this name."""
@@ -234,6 +248,79 @@ class Kind:
         """Return one of the kind's files as a module."""
         return import_module(f"{self.package}.{name}")
 
+    def part(self, file: str, name: str, default: Any) -> Any:
+        """Return a name of one of its optional files; the default if the kind lacks it."""
+        return getattr(self.file(file), name, default) if self.has(file) else default
+
+
+# Of a condition, and of the batch as a whole, in the table ``operators``.
+OPERATOR = (
+    *("name", "position", "taken", "passed", "busy_us", "handled_per_s", "selectivity", "priority"),
+    *("slice_us", "waited"),
+)
+BATCH = (
+    *("selected", "pieces", "misses", "delay_us", "worst_delay_us", "arrived_per_s", "switch_us"),
+    *("tau_us", "changes", "tasks", "together", "queue_bytes"),
+)
+# To add a kind, add its declaration, and the folder.
+_DECLARED = (
+    Kind(
+        "pairs",
+        "lakehouse.queries.pairs",
+        results="pairs",
+        batches="pairs_batches",
+        counted=("pairs",),
+        sums={"rows_found": "pairs"},
+        metrics=("pairs", "late_after_silence", "most_held", "left_slack_us", "right_slack_us"),
+        newest=("left_newest_us", "right_newest_us"),
+        settings=("window_us", "recall", "period_us", "step_us"),
+        step="step_us",
+        rows_are="The pairs of",
+        row="the {place} row, of {stream}",
+    ),
+    Kind(
+        "multiway",
+        "lakehouse.queries.multiway",
+        results="multiway",
+        batches="multiway_batches",
+        counted=("results",),
+        sums={"rows_found": "results"},
+        partition="side",
+        metrics=(
+            *("visits", "joined", "why", "planned", "moved", "planned_cost", "real_cost"),
+            *("results", "shuffled", "collected"),
+        ),
+        settings=("slack_us",),
+        rows_are="The results of",
+        row="the row of {alias}, of {stream}",
+    ),
+    Kind(
+        "aggregate",
+        "lakehouse.queries.aggregate",
+        results="answers",
+        batches="aggregate_batches",
+        counted=("answered", "revised"),
+        sums={"answered": "answered", "revised": "revised", "late": "late"},
+        metrics=("answered", "revised", "late"),
+        settings=("every_us", "slack_us", "method"),
+        step="every_us",
+        row="{stream}: one of GROUP BY",
+    ),
+    Kind(
+        "selection",
+        "lakehouse.queries.selection",
+        results="selection",
+        batches="operators",
+        counted=("selected",),
+        sums={"rows_found": "selected"},
+        partition="operator",
+        metrics=(*OPERATOR, *BATCH),
+        newest=("time_us",),
+        rows_are="The rows selected by",
+    ),
+)
+KINDS: dict[str, Kind] = {kind.name: kind for kind in _DECLARED}
+
 
 def kind_of(subject: HasKind) -> Kind:
     """Return the kind of a query, or of any object that belongs to one.
@@ -241,13 +328,12 @@ def kind_of(subject: HasKind) -> Kind:
     Raises:
         KeyError: if no kind of this name is registered.
     """
-    return Kind(subject.kind, KINDS[subject.kind])
+    return KINDS[subject.kind]
 
 
 def kinds() -> Iterator[Kind]:
     """Yield every registered kind."""
-    for name, package in KINDS.items():
-        yield Kind(name, package)
+    yield from KINDS.values()
 
 
 def from_in_words(sides: Sequence[Side]) -> str:

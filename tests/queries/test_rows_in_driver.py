@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakehouse.engine.local import LocalEngine
-from lakehouse.queries.aggregate.tables import open_tables as answers_of
-from lakehouse.queries.pairs.tables import open_tables
-from lakehouse.queries.runtime.checks import frames_of
+from lakehouse.queries.runtime.checks import frames_of, open_tables
 from lakehouse.storage.layout import Home
 from tests.ingest.test_rows_in_driver import MOST_BYTES, Driver
 from tests.queries.answered import TEXT, Aggregated, Alarm, Answer, declare, query_of
@@ -40,7 +38,7 @@ def test_a_check_of_answers_and_alarms_brings_counts_to_the_driver(tmp_path: Pat
     home, driver = told.write(Home(tmp_path)), Driver()
 
     with driver.counting():
-        tables = answers_of(LocalEngine(), home, told.query, -1, None)
+        tables = open_tables(LocalEngine(), home, told.query, -1, None)
         assert tables is not None
         frames = {frame.table: frame.rows for frame in frames_of(tables, {})}
 

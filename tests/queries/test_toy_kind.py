@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakehouse.config.problems import ConfigError
-from lakehouse.queries.kind import KINDS, kind_of
+from lakehouse.queries.kind import KINDS, Kind, kind_of
 from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows
 from tests.cli.conftest import Tidemark
@@ -31,13 +31,25 @@ source = { path = "doors/*", format = "ndjson", settle = 0 }
 columns = { ts = "int", place = "string", temp = "double" }
 """
 SAMPLE = "-- one door of four\nSELECT place, temp FROM doors d SAMPLE 4\n"
+SAMPLES = Kind(
+    "sample",
+    "tests.queries.toy_kind",
+    results="selection",
+    batches="operators",
+    counted=("selected",),
+    sums={"rows_found": "selected"},
+    partition="operator",
+    metrics=("selected",),
+    newest=("time_us",),
+    rows_are="The rows sampled by",
+)
 WARM = "SELECT place FROM doors WHERE temp > 20\n"
 
 
 @pytest.fixture
 def sample_kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Register the fifth kind."""
-    monkeypatch.setitem(KINDS, "sample", "tests.queries.toy_kind")
+    monkeypatch.setitem(KINDS, "sample", SAMPLES)
     monkeypatch.setitem(sys.modules, "lakehouse.cli.queries.sample", toy_text)
     yield
 

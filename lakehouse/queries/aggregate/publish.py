@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, measure_in_words
+from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_metrics import Facts, is_finished
 from lakehouse.queries.runtime.snapshot import (
-    KindsMetrics,
     filled,
     final_before,
     open_rows,
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     import duckdb
 
     from lakehouse.serving.segments.row_store import RowStore
-
-_METRICS = KindsMetrics({name: name for name in ("answered", "revised", "late")}, ["newest_us"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +115,9 @@ class AggregateSnapshot(QuerySnapshot):
         for output in self.outputs:
             values = (self.name, output.name, output.says, output.name in self.counts)
             connection.execute(f"INSERT INTO outputs VALUES {row(values)}")
-        same = ("answered", "revised", "late", "every_us", "slack_us", "method")
-        own = {column: getattr(self, column) for column in same} | {"final_before_us": final_before_us}
+        kind = kind_of(self)
+        own = {column: getattr(self, column) for column in (*kind.sums, *kind.settings)}
+        own["final_before_us"] = final_before_us
         own["groups"] = [group.name for group in self.groups]
         own["published"] = store.shown(self.revisions_table)
         own["alarms"] = None if self.alarm_table is None else store.shown(self.changes_table)
@@ -147,15 +146,11 @@ def snapshot_of(
 
     ``before``: its row in the version before.
     """
-    fields = shared_fields(layout, query, streams, _METRICS, before, published_us, query.every_us)
-    rows = [f"{side.stream}: one of GROUP BY" for side in query.sides]
     shown = [measure for measure in query.measures if measure.is_shown]
     return AggregateSnapshot(
-        **fields,
-        every_us=query.every_us,
-        slack_us=query.slack_us,
-        method=query.method,
-        groups=shown_columns(query, query.groups, streams, rows),
+        **shared_fields(layout, query, streams, before, published_us),
+        **{name: getattr(query, name) for name in kind_of(query).settings},
+        groups=shown_columns(query, query.groups, streams),
         outputs=[_output(query, measure) for measure in shown],
         counts=[measure.name for measure in shown if measure.function == "count"],
         answer_table=layout.answers(query.name),

@@ -45,7 +45,6 @@ class AggregateState(QueryState):
     """One join-aggregate, as its tables have it."""
 
     query: AggregateQuery
-    own_metrics = ("answered", "revised", "late")
 
     def own_summary(self) -> Facts:
         """Return what it joins and answers, by which method, answers given and changed, and alarms raised now."""

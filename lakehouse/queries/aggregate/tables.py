@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING
 
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
-from lakehouse.queries.runtime import tables
-from lakehouse.queries.runtime.checks import COUNTS, Counting, QueryTables
-from lakehouse.queries.runtime.tables import NewTable, as_columns, column_type, tables_of_repairs
+from lakehouse.queries.runtime.checks import QueryTables
+from lakehouse.queries.runtime.tables import NewTable, as_columns, column_type
 from lakehouse.spark.deviations import Frame
 from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
-    from lakehouse.engine import Engine
     from lakehouse.queries.aggregate.checks import Checking
 
 PARTS = {"counted": "bigint", "high": "double", "low": "double", "extreme": "double"}
-_ANSWERED = ("answered", "revised")
 
 
 def group_types(query: AggregateQuery, streams: Mapping[str, Stream]) -> dict[str, str]:
@@ -41,25 +38,20 @@ def part_types(aggregates: int) -> dict[str, str]:
     return {f"{part}_{number}": kind for number in range(aggregates) for part, kind in PARTS.items()}
 
 
-def create_tables(layout: Home, query: AggregateQuery, streams: Mapping[str, Stream]) -> None:
-    """Create the query's tables where they are not there."""
-    name, groups = query.name, as_columns(group_types(query, streams))
-    parts = as_columns(part_types(len(shape_of(query).aggregates)))
-    columns = {"columns": groups + as_columns(measure_types(query)), "parts": parts}
-    own = [NewTable(layout.answers(name), "answers", columns), *tables_of_repairs(layout, name)]
-    if query.is_alarm:
-        own.append(NewTable(layout.alarms(name), "alarms", {"groups": groups}))
-    tables.create_tables(layout, name, own, "aggregate_batches")
+def own_tables(layout: Home, query: AggregateQuery, streams: Mapping[str, Stream]) -> Sequence[NewTable]:
+    """Return the tables of its answers and alarms."""
+    groups, parts = group_types(query, streams), part_types(len(shape_of(query).aggregates))
+    columns = {"columns": as_columns(groups | measure_types(query)), "parts": as_columns(parts)}
+    own = [NewTable(layout.answers(query.name), "answers", columns)]
+    alarms = NewTable(layout.alarms(query.name), "alarms", {"groups": as_columns(groups)})
+    return [*own, alarms] if query.is_alarm else own
 
 
 @dataclass(frozen=True)
 class AggregateTables(QueryTables):
     """A join-aggregate's tables; answers are judged at ticks that batches after ``since`` have answered."""
 
-    columns = (*COUNTS, *_ANSWERED, "time_us")
-    found_columns = _ANSWERED
     query: AggregateQuery
-    since: int
 
     @property
     def last_tick_us(self) -> int | None:
@@ -98,9 +90,4 @@ class AggregateTables(QueryTables):
         )
 
 
-def open_tables(
-    engine: Engine, layout: Home, query: AggregateQuery, since: int, published_us: int | None
-) -> AggregateTables | None:
-    """Return what a query's tables hold, None where no batch is finished; ``since``: the last batch checked well."""
-    answers = Counting(layout.answers(query.name), "found")
-    return AggregateTables.opened(engine, layout, query, answers, since=since)
+tables_of = AggregateTables

@@ -34,8 +34,6 @@ class MultiwayState(QueryState):
     """One join of three streams or more, as its tables have it."""
 
     query: MultiwayQuery
-    partition_column = "side"
-    own_metrics = ("visits", "joined", "why", "planned", "moved", *COSTS, *BATCH_METRICS)
 
     def own_summary(self) -> Facts:
         """Return what it joins, results found online and by repair, rows that left their site, and bytes moved."""

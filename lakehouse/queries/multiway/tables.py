@@ -1,11 +1,8 @@
-"""The tables of a join of three streams or more, and what they hold per batch and per repair, for checks.
-
-Cost of a check: one pass over two columns of the results and over the log.
-"""
+"""Tables of a join of three streams or more, and the deletion of rows that have left their windows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,16 +12,14 @@ import pyarrow.compute as pc
 from lakehouse.config.stream import Stream
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.runtime import tables as query_tables
 from lakehouse.queries.runtime.batch_manifest import finished
-from lakehouse.queries.runtime.checks import COUNTS, Counting, QueryTables
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.tables import (
     NewTable,
     as_columns,
     column_type,
     output_types,
-    tables_of_repairs,
+    row_tables,
 )
 from lakehouse.spark import tables
 from lakehouse.storage.layout import Home
@@ -35,17 +30,13 @@ if TYPE_CHECKING:
 _LEAST = -(2**62)
 
 
-def create_tables(layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream]) -> None:
-    """Create the query's tables where they are not there."""
-    types, name, first = output_types(query, streams), query.name, query.sides[0]
+def own_tables(layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream]) -> Sequence[NewTable]:
+    """Return the tables of its results and windows."""
+    first = query.sides[0]
     keys = {str(place): column_type(streams, first, key) for place, key in enumerate(first.keys)}
-    kept = as_columns(keys, "k_") + as_columns(types, "o_")
-    own = (
-        NewTable(layout.multiway(name), "multiway", {"columns": as_columns(types)}),
-        NewTable(layout.windows(name), "windows", {"columns": kept}),
-        *tables_of_repairs(layout, name),
-    )
-    query_tables.create_tables(layout, name, own, "multiway_batches")
+    kept = as_columns(keys, "k_") + as_columns(output_types(query, streams), "o_")
+    windows = NewTable(layout.windows(query.name), "windows", {"columns": kept})
+    return [*row_tables(layout, query, streams), windows]
 
 
 def drop_old_rows(engine: Engine, layout: Home, query: MultiwayQuery) -> None:
@@ -75,19 +66,3 @@ class Beyond:
         """Return for each row whether it is one of them."""
         before_us = pa.array(self.before_us, pa.int64()).take(rows["side"])
         return pc.and_(pc.less_equal(rows["batch"], self.done), pc.less(rows["event_us"], before_us))
-
-
-@dataclass(frozen=True)
-class MultiwayTables(QueryTables):
-    """The tables of a join of three streams or more."""
-
-    partition_column = "side"
-    columns = (*COUNTS, "results")
-    found_columns = ("results",)
-
-
-def open_tables(
-    engine: Engine, layout: Home, query: MultiwayQuery, since: int, published_us: int | None
-) -> MultiwayTables | None:
-    """Return what a query's tables hold, None where no batch is finished."""
-    return MultiwayTables.opened(engine, layout, query, Counting(layout.multiway(query.name), "found"))

@@ -14,21 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
-from lakehouse.config.stream import Stream
-from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.batch_metrics import Facts
 from lakehouse.queries.runtime.snapshot import (
-    KindsMetrics,
     RowsSnapshot,
     greatest,
     open_rows,
-    shared_fields,
     shared_rows,
-    shown_columns,
 )
 from lakehouse.serving.literals import text
 from lakehouse.serving.segments.shared_rows import SharedRows
-from lakehouse.storage.layout import Home
 from sql import statement
 
 if TYPE_CHECKING:
@@ -37,8 +30,6 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
     from lakehouse.serving.segments.row_store import RowStore
 
-_SIDES = ("left", "right")
-_METRICS = KindsMetrics({"rows_found": "pairs"}, [f"{side}_newest_us" for side in _SIDES])
 _COUNTED: dict[str, Any] = {
     "time": "start_us",
     "key": ("start_us",),
@@ -51,17 +42,20 @@ _COUNTED: dict[str, Any] = {
 class PairsSnapshot(RowsSnapshot):
     """A join of pairs as it is to be published."""
 
-    statements = ("pairs",)
-    rows_are = "The pairs of"
-    window_us: int
-    recall: float
-    period_us: int
-    step_us: int
-
     @property
     def basis(self) -> str:
         """Basis of its published rows."""
         return f"{self.definition} {self.step_us} {self.period_us}"
+
+    @property
+    def step_us(self) -> int:
+        """Time from the start of one period to the next."""
+        return int(self.settings["step_us"])
+
+    @property
+    def period_us(self) -> int:
+        """Length of a period."""
+        return int(self.settings["period_us"])
 
     def take(self, store: RowStore) -> None:
         """Take in its pairs, and how many there are of each step and period."""
@@ -98,10 +92,7 @@ class PairsSnapshot(RowsSnapshot):
         first, last = self._ends(connection, store)
         starts = starts[(starts >= first) & (starts <= last)]
         _write_open(connection, "open_periods", self.name, starts, waiting.inside(starts, self.period_us))
-        same = ("rows_found", "window_us", "recall", "period_us", "step_us")
-        own = {column: getattr(self, column) for column in same} | {"final_before_us": self.passed_us}
-        own["published"] = store.shown(self.rows_table)
-        self.write_row(connection, own, {"open": f"FROM range({len(waiting)})"})
+        self.write_found(connection, store, self.passed_us, f"FROM range({len(waiting)})")
 
     def by_time(self, store: RowStore) -> tuple[str, str]:
         """Return SELECTs of its pairs by step, and by period."""
@@ -144,32 +135,13 @@ class PairsSnapshot(RowsSnapshot):
         return Periods(found.start_us[held], found.pairs[held], found.online[held])
 
 
-def snapshot_of(
-    layout: Home,
-    query: PairsQuery,
-    streams: Mapping[str, Stream],
-    published_us: int | None,
-    before: Facts | None = None,
-) -> PairsSnapshot:
-    """Return what is published of a query; ``published_us`` back from its newest time, None for all.
-
-    ``before``: its row in the version before.
-    """
-    # By whole steps: one that is cut would show fewer pairs than it has.
-    fields = shared_fields(layout, query, streams, _METRICS, before, published_us, query.step_us)
-    rows = [f"the {side} row, of {stream}" for side, stream in zip(_SIDES, query.streams, strict=True)]
-    return PairsSnapshot(
-        **fields,
-        **{name: getattr(query, name) for name in ("window_us", "recall", "period_us", "step_us")},
-        columns=shown_columns(query, query.outputs, streams, rows),
-        row_table=layout.pairs(query.name),
-    )
+snapshot_of = PairsSnapshot.of
 
 
 def _waiting(connection: duckdb.DuckDBPyConnection, snapshot: PairsSnapshot) -> Waiting:
     """Return the logged rows that no repair has looked at, as far as their pairs would be published."""
     found = connection.execute(open_rows(snapshot, "event_us, horizon_us")).fetchnumpy()
-    waiting = Waiting.of(found["event_us"], found["horizon_us"], snapshot.window_us)
+    waiting = Waiting.of(found["event_us"], found["horizon_us"], snapshot.settings["window_us"])
     since = snapshot.published_from_us
     return waiting if since is None else waiting.since(since)
 

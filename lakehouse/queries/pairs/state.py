@@ -44,7 +44,6 @@ class PairsState(QueryState):
     """One join, as its tables have it."""
 
     query: PairsQuery
-    own_metrics = ("pairs", "late_after_silence", "most_held", "left_slack_us", "right_slack_us")
 
     @cached_property
     def completeness(self) -> Completeness:

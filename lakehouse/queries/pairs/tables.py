@@ -6,7 +6,7 @@ there were to find. Cost: one pass of tasks over three columns of the pairs and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -18,41 +18,33 @@ import pyarrow as pa
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.rollup.levels import floor_to
-from lakehouse.config.stream import Stream
 from lakehouse.engine.parts import file_items
+from lakehouse.queries.kind import kind_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.reported_misses import ReportedMisses
-from lakehouse.queries.runtime import tables
-from lakehouse.queries.runtime.checks import COUNTS, Counting, QueryTables
-from lakehouse.queries.runtime.tables import NewTable, as_columns, missed_in, output_types, tables_of_repairs
+from lakehouse.queries.runtime.checks import QueryTables
+from lakehouse.queries.runtime.tables import missed_in
 from lakehouse.spark.deviations import Frame
-from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import files_between
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Bools, Int64s
-    from lakehouse.engine import Engine, Item
+    from lakehouse.engine import Item
 
 _LOGGED = ("batch", "event_us", "horizon_us")
 _STEPS = pa.schema({"first_us": pa.int64(), "last_us": pa.int64()})
-_NEWEST = ("left_newest_us", "right_newest_us")
-
-
-def create_tables(layout: Home, query: PairsQuery, streams: Mapping[str, Stream]) -> None:
-    """Create the query's tables where they are not there."""
-    columns = {"columns": as_columns(output_types(query, streams))}
-    own = (NewTable(layout.pairs(query.name), "pairs", columns), *tables_of_repairs(layout, query.name))
-    tables.create_tables(layout, query.name, own, "pairs_batches")
 
 
 @dataclass(frozen=True)
 class PairsTables(QueryTables):
     """A join's tables; ``found`` counts pairs by step of event time too, of which ``published_us`` back are audited."""
 
-    columns = (*COUNTS, "pairs", *_NEWEST)
-    found_columns = ("pairs",)
     query: PairsQuery
-    published_us: int | None
+
+    @staticmethod
+    def step_us(query: PairsQuery) -> int:
+        """Return the step of a period."""
+        return query.step_us
 
     @property
     def is_once(self) -> bool:
@@ -84,12 +76,7 @@ class PairsTables(QueryTables):
         return ReportedMisses.read(self.layout.reported_misses(self.query.name))
 
 
-def open_tables(
-    engine: Engine, layout: Home, query: PairsQuery, since: int, published_us: int | None
-) -> PairsTables | None:
-    """Return what a query's tables hold, None where no batch is finished; ``published_us``: None for everything."""
-    pairs = Counting(layout.pairs(query.name), "found", query.step_us)
-    return PairsTables.opened(engine, layout, query, pairs, published_us=published_us)
+tables_of = PairsTables
 
 
 def missed_periods(tables: PairsTables) -> tuple[Int64s, float]:
@@ -123,7 +110,7 @@ def _audited(tables: PairsTables) -> Periods:
 
 
 def _published_from(tables: PairsTables) -> int:
-    newest = [row[name] for row in tables.metrics.rows for name in _NEWEST]
+    newest = [row[name] for row in tables.metrics.rows for name in kind_of(tables.query).newest]
     known = [time for time in newest if time is not None]
     if not known or tables.published_us is None:
         return -(2**62)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,27 +59,40 @@ class QueryTables:
     ``found`` counts its pairs or answers by found and batch, ``log`` its logged rows by what and batch.
     """
 
-    # The column by which a batch has rows of metrics, and the metrics that are read.
-    partition_column: ClassVar[str] = "bucket"
-    columns: ClassVar[tuple[str, ...]]
-    # The metrics that count a batch's results.
-    found_columns: ClassVar[tuple[str, ...]]
     layout: Home
     query: Query
     metrics: BatchMetrics
     found: pa.Table
     log: pa.Table
     engine: Engine
+    since: int
+    published_us: int | None
 
     @classmethod
-    def opened(cls, engine: Engine, layout: Home, query: Query, results: Counting, **own: Any) -> Self | None:
-        """Return the contents of a query's tables, None if no batch is finished. Cost: one Spark job."""
-        metrics = read_batch_metrics(layout, query.name, ("batch", cls.partition_column, *cls.columns))
+    def opened(
+        cls, engine: Engine, layout: Home, query: Any, since: int, published_us: int | None
+    ) -> Self | None:
+        """Return the contents of a query's tables, None if no batch is finished. Cost: one Spark job.
+
+        ``since``: the last batch that passed a check. ``published_us``: how far back results are published, None for
+        all.
+        """
+        kind = kind_of(query)
+        names = dict.fromkeys((*COUNTS, *kind.counted, "time_us", *kind.newest))
+        metrics = read_batch_metrics(layout, query.name, ("batch", kind.partition, *names))
         if not metrics.finished:
             return None
+        # Where nothing is repaired, all was found online.
+        by = "found" if kind.has("repair") else None
+        results = Counting(getattr(layout, kind.results)(query.name), by, cls.step_us(query))
         log = Counting(layout.missed_rows(query.name), "what")
-        found, logged = counted(engine, (results, log), f"counts of {query.name}")
-        return cls(layout, query, metrics, found, logged, engine, **own)
+        rows, logged = counted(engine, (results, log), f"counts of {query.name}")
+        return cls(layout, query, metrics, rows, logged, engine, since, published_us)
+
+    @staticmethod
+    def step_us(query: Any) -> int | None:
+        """Return the step of event time by which results are counted too, None for none."""
+        return None
 
     @property
     def through(self) -> int:
@@ -108,13 +121,9 @@ class QueryTables:
 def open_tables(
     engine: Engine, layout: Home, query: Query, since: int, published_us: int | None
 ) -> QueryTables | None:
-    """Return the contents of a query's tables by its kind, None if no batch is finished.
-
-    ``since``: the last batch that passed a check. ``published_us``: how far back results are published, None for all.
-    """
-    own = kind_of(query).file("tables")
-    tables: QueryTables | None = own.open_tables(engine, layout, query, since, published_us)
-    return tables
+    """Return the contents of a query's tables by its kind, None if no batch is finished."""
+    of_kind: type[QueryTables] = kind_of(query).part("tables", "tables_of", QueryTables)
+    return of_kind.opened(engine, layout, query, since, published_us)
 
 
 def frames_of(tables: QueryTables, taken: Taken) -> list[Frame]:
@@ -152,18 +161,19 @@ def rows_in_raw(tables: QueryTables, side: int, plans: Sequence[BatchManifest]) 
 
 
 def _batch_rows(tables: QueryTables, taken: Taken) -> Iterator[Row]:
+    kind = kind_of(tables.query)
     online = counts_of(tables.found, "found", "online")
     missed, refused = (counts_of(tables.log, "what", what) for what in ("missed", "refused"))
     for batch, (least, most) in sorted(taken.items()):
         rows = [row for row in tables.metrics.rows if row["batch"] == batch]
-        sums = {name: sum(row.get(name) or 0 for row in rows) for name in (*COUNTS, *tables.found_columns)}
+        sums = {name: sum(row.get(name) or 0 for row in rows) for name in (*COUNTS, *kind.counted)}
         log_gap = abs(sums["missed"] - missed[batch]) + abs(sums["refused"] - refused[batch])
         yield {
             "batch": batch,
             "rows_missing": max(least - sums["rows"], 0),
             "rows_added": max(sums["rows"] - most, 0),
-            "repeats": len(rows) - len({row[tables.partition_column] for row in rows}),
-            "found_gap": abs(sum(sums[name] for name in tables.found_columns) - online[batch]),
+            "repeats": len(rows) - len({row[kind.partition] for row in rows}),
+            "found_gap": abs(sum(sums[name] for name in kind.counted) - online[batch]),
             "log_gap": log_gap,
         }
 

@@ -11,19 +11,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from lakehouse.queries.kind import Conjunct, Query, Side, condition_in_words, scanned
+from lakehouse.queries.kind import BATCH, OPERATOR, Conjunct, Query, Side, condition_in_words, scanned
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_columns
 
 Facts = dict[str, Any]
-OPERATOR = (
-    *("name", "position", "taken", "passed", "busy_us", "handled_per_s", "selectivity", "priority"),
-    *("slice_us", "waited"),
-)
-BATCH = (
-    *("selected", "pieces", "misses", "delay_us", "worst_delay_us", "arrived_per_s", "switch_us"),
-    *("tau_us", "changes", "tasks", "together", "queue_bytes"),
-)
 _TABLE = ("batch", "side", "operator", "committed_at", "rows", "time_us", *OPERATOR, *BATCH)
 _COUNTED = ("taken", "passed", "busy_us", "selectivity", "handled_per_s")
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from uuid import uuid4
 
 from lakehouse.engine.parts import commit_entries, sink_of
-from lakehouse.queries.kind import Query, definition_of, kind_of, written_as
+from lakehouse.queries.kind import Query, definition_of, written_as
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
 from lakehouse.queries.runtime.batch_manifest import ONE, Wanted
 from lakehouse.queries.runtime.source import FromRaw, RowSource
+from lakehouse.queries.runtime.tables import create_tables
 from lakehouse.queries.runtime.tasks.bucket import STATE, SegmentFiles, StateBefore, StateFile
 from lakehouse.queries.runtime.tasks.by_bucket import Output
 from lakehouse.spark import tables
@@ -73,10 +74,6 @@ class QueryRun(ABC, Generic[Q]):
         """Return how the tasks of a scan write the rows of a kind that has no kernel."""
         raise NotImplementedError(f"a query of kind {self.query.kind} has a kernel")
 
-    def create_tables(self) -> None:
-        """Create the tables that do not exist, with the kind's ``tables.py``."""
-        kind_of(self.query).file("tables").create_tables(self.layout, self.query, self.streams)
-
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
         """Process all finished ingest batches that no batch of the query has read; return the totals.
 
@@ -97,7 +94,7 @@ class QueryRun(ABC, Generic[Q]):
         """
         name, folder = self.query.name, self.layout.batch_manifests(self.query.name)
         require_same(folder, name, definition_of(self.query), written_as(self.query))
-        self.create_tables()
+        create_tables(self.layout, self.query, self.streams)
 
     def next(self, most_rows: int, through: Through | None = None) -> BatchManifest | None:
         """Return the batch that was begun, or write the manifest of the next one; None if nothing is new."""

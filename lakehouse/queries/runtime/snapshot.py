@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Self
 
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.config.columns import Column
 from lakehouse.config.stream import Stream, instant_us
-from lakehouse.queries.kind import Output, Query
+from lakehouse.queries.kind import Kind, Output, Query, kind_of
 from lakehouse.queries.runtime.batch_metrics import (
     BatchMetrics,
     Facts,
@@ -46,50 +46,37 @@ _NOTHING: Facts = {
 _TYPES = {"string": "VARCHAR", "int": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN"}
 
 
-@dataclass(frozen=True)
-class KindsMetrics:
-    """The metrics that a kind of query publishes in addition to those of all kinds.
-
-    ``sums``: metrics that add up, by their published columns. ``newest``: those with event times, or lists of them.
-    """
-
-    sums: Mapping[str, str]
-    newest: Sequence[str]
-
-    @property
-    def all_sums(self) -> Mapping[str, str]:
-        """All metrics that add up, including those that every kind publishes; one that a kind lacks is 0."""
-        return {**_SUMS, **self.sums}
-
-    @property
-    def nothing(self) -> Facts:
-        """The published values before anything is finished."""
-        return _NOTHING | dict.fromkeys(self.all_sums, 0)
+def all_sums(kind: Kind) -> Mapping[str, str]:
+    """Return the metrics of a kind that are published as sums, by their columns; one that it lacks is 0."""
+    return {**_SUMS, **kind.sums}
 
 
-def read_published_metrics(
-    layout: Home, query: str, kinds: KindsMetrics, before: Facts | None = None
-) -> Facts:
+def nothing(kind: Kind) -> Facts:
+    """Return the published values before anything is finished."""
+    return _NOTHING | dict.fromkeys(all_sums(kind), 0)
+
+
+def read_published_metrics(layout: Home, query: str, kind: Kind, before: Facts | None = None) -> Facts:
     """Return the columns of ``queries`` that follow from metrics, and the table that these are in.
 
     ``before``: the row of the query in the version before; None to read all. It is ignored if it is of another table
     (as after the query's meaning changed), lacks columns, or counts batches that the tables lack.
     """
     metrics_are_in = table_id(layout.queries(query))
-    if before is None or not _goes_on(layout, query, before, kinds.nothing | {"table_id": metrics_are_in}):
-        before = kinds.nothing
-    names = ("batch", *dict.fromkeys((*kinds.all_sums.values(), "time_us", *kinds.newest)))
+    if before is None or not _goes_on(layout, query, before, nothing(kind) | {"table_id": metrics_are_in}):
+        before = nothing(kind)
+    names = ("batch", *dict.fromkeys((*all_sums(kind).values(), "time_us", *kind.newest)))
     new = read_metrics_after(layout, query, names, before["batches"], before["repairs"])
-    return {**folded(before, new, kinds), "table_id": metrics_are_in}
+    return {**folded(before, new, kind), "table_id": metrics_are_in}
 
 
-def folded(before: Facts, new: BatchMetrics, kinds: KindsMetrics) -> Facts:
+def folded(before: Facts, new: BatchMetrics, kind: Kind) -> Facts:
     """Return the published values after more finished batches and repairs; any division into parts gives the same."""
-    newest = (time for row in new.rows for name in kinds.newest for time in _times(row[name]))
+    newest = (time for row in new.rows for name in kind.newest for time in _times(row[name]))
     committed = new.repairs[-1]["committed_at"] if new.repairs else None
     return {
         "batches": new.finished or before["batches"],
-        **{column: before[column] + new.total(name) for column, name in kinds.all_sums.items()},
+        **{column: before[column] + new.total(name) for column, name in all_sums(kind).items()},
         "time_us": greatest([before["time_us"], *(row["time_us"] for row in new.rows)]),
         "newest_us": greatest([before["newest_us"], *newest]),
         "repairs": new.last_repair or before["repairs"],
@@ -121,21 +108,44 @@ def _goes_on(layout: Home, query: str, before: Facts, needed: Facts) -> bool:
 class RowsSnapshot(QuerySnapshot):
     """A query that finds rows, published as ``<kind>_<query>``; the rows are in the Delta table ``row_table``."""
 
-    # A description of the table.
-    rows_are: ClassVar[str]
     columns: Sequence[ShownColumn]
     rows_found: int
+    settings: Mapping[str, Any]
     row_table: Path
+
+    @classmethod
+    def of(
+        cls,
+        layout: Home,
+        query: Any,
+        streams: Mapping[str, Stream],
+        published_us: int | None,
+        before: Facts | None = None,
+    ) -> Self:
+        """Return what is published of a query; ``published_us`` back from its newest time, None for all.
+
+        ``before``: its row in the version before.
+        """
+        return cls(
+            **shared_fields(layout, query, streams, before, published_us),
+            settings={name: getattr(query, name) for name in kind_of(query).settings},
+            columns=shown_columns(query, query.outputs, streams),
+            row_table=getattr(layout, kind_of(query).results)(query.name),
+        )
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """The table of the rows."""
+        return (kind_of(self).results,)
 
     @property
     def table(self) -> str:
         """The quoted name of the published table."""
         return name(f"{self.kind}_{self.name}")
 
-    @staticmethod
-    def finished(batches: int, repairs: int) -> str:
+    def finished(self, batches: int, repairs: int) -> str:
         """Return SQL that says whether a row is of a finished batch or repair."""
-        return is_finished(batches, repairs)
+        return is_finished(batches, repairs) if kind_of(self).has("repair") else f"batch <= {batches}"
 
     @property
     def rows_table(self) -> SharedRows:
@@ -151,11 +161,28 @@ class RowsSnapshot(QuerySnapshot):
         """Add the rows that are to be published."""
         store.take(self.rows_table, self.declared(), Appended(self.row_table, rows_at, self.finished))
 
+    def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
+        """Write the row of the query."""
+        waiting = open_rows(self)
+        final = final_before(connection, self.passed_us, waiting)
+        self.write_found(connection, store, final, f"FROM ({waiting})")
+
+    def write_found(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        store: RowStore,
+        final_before_us: int | None,
+        waiting: str,
+    ) -> None:
+        """Write the row of the query; ``waiting``: a FROM of the rows that wait for a repair."""
+        own = {**self.settings, "rows_found": self.rows_found, "final_before_us": final_before_us}
+        self.write_row(connection, {**own, "published": store.shown(self.rows_table)}, {"open": waiting})
+
     def declared(self) -> str:
         """Return the statements that create the published table and comment on it."""
         (file,) = self.statements
         own = "".join(f"{name(column.name)} {column.type}, " for column in self.columns)
-        says = f"{self.rows_are} {self.name}; see queries."
+        says = f"{kind_of(self).rows_are} {self.name}; see queries."
         return filled(file, {"{columns}": own}) + comments_of(says, self.columns)
 
 
@@ -181,18 +208,19 @@ def shared_fields(
     layout: Home,
     query: Query,
     streams: Mapping[str, Stream],
-    kinds: KindsMetrics,
     before: Facts | None,
     published_us: int | None,
-    step_us: int = 1,
 ) -> Facts:
-    """Return the fields of ``QuerySnapshot``, and the sums that the kind publishes in addition.
+    """Return the fields of ``QuerySnapshot``, and the sums that only the kind publishes.
 
     ``before``: the row of the query in the version before, None for none. The query is published from
-    ``published_us`` before its newest time on, by whole steps; None for all of it.
+    ``published_us`` before its newest time on, by whole steps; None for all of it: one that is cut would show less
+    than it has.
     """
+    kind = kind_of(query)
+    step_us = getattr(query, kind.step) if kind.step else 1
     # Before files are listed, so that these hold everything that the metrics count.
-    metrics = read_published_metrics(layout, query.name, kinds, before)
+    metrics = read_published_metrics(layout, query.name, kind, before)
     newest_us = metrics["newest_us"]
     waiting = ("batch", metrics["repaired_through"] + 1, None)
     published_from_us = (
@@ -218,17 +246,35 @@ def shared_fields(
 
 
 def shown_columns(
-    query: Query, outputs: Iterable[Output], streams: Mapping[str, Stream], rows: Sequence[str]
+    query: Query, outputs: Iterable[Output], streams: Mapping[str, Stream]
 ) -> list[ShownColumn]:
-    """Return the published columns of a query; ``rows``: the name of each side's row."""
+    """Return the published columns of a query."""
     return [
         ShownColumn(
             each.name,
             stored_type(streams[query.streams[each.side]], each.column),
-            f"{each.column} of {rows[each.side]}.",
+            f"{each.column} of {_row_in_words(query, each.side)}.",
         )
         for each in outputs
     ]
+
+
+def _row_in_words(query: Query, number: int) -> str:
+    side, place = query.sides[number], ("left", "right")[number] if len(query.sides) == 2 else number
+    return kind_of(query).row.format(place=place, alias=side.alias, stream=side.stream)
+
+
+def snapshot_of(
+    layout: Home,
+    query: Query,
+    streams: Mapping[str, Stream],
+    published_us: int | None,
+    before: Facts | None = None,
+) -> QuerySnapshot:
+    """Return what is published of a query by its kind; ``before``: its row in the version before."""
+    of_kind = kind_of(query).part("publish", "snapshot_of", RowsSnapshot.of)
+    snapshot: QuerySnapshot = of_kind(layout, query, streams, published_us, before)
+    return snapshot
 
 
 def open_rows(snapshot: QuerySnapshot, columns: str = "event_us") -> str:

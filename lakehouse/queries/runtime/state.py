@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any
 
 from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import (
@@ -62,20 +62,13 @@ class QueryState(ABC):
 
     layout: Home
     query: Query
-    # The column by which a batch has rows of metrics.
-    partition_column: ClassVar[str] = "bucket"
-    own_metrics: ClassVar[tuple[str, ...]]
-    # The common metrics that this kind has.
-    shared_metrics: ClassVar[tuple[str, ...]] = _METRICS
 
     @cached_property
     def metrics(self) -> BatchMetrics:
         """Metrics of finished batches and repairs."""
-        return read_batch_metrics(
-            self.layout,
-            self.query.name,
-            ("batch", self.partition_column, *self.shared_metrics, *self.own_metrics),
-        )
+        kind = kind_of(self.query)
+        names = ("batch", kind.partition, *_METRICS, *kind.metrics)
+        return read_batch_metrics(self.layout, self.query.name, names)
 
     @property
     def meant(self) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,7 @@ from lakehouse.config.columns import sql_type
 from lakehouse.config.stream import Stream
 from lakehouse.engine.parts import file_items
 from lakehouse.engine.rewriting import remove_rows
-from lakehouse.queries.kind import Output, Side
+from lakehouse.queries.kind import Output, Query, Side, kind_of
 from lakehouse.queries.runtime.batch_manifest import finished, read_manifest
 from lakehouse.spark import tables
 from lakehouse.storage.layout import Home
@@ -77,21 +77,23 @@ def with_constants(rows: pa.Table, constants: Constants) -> pa.Table:
     return rows
 
 
-def create_tables(layout: Home, query: str, own: Sequence[NewTable], batches: str) -> None:
-    """Create a query's tables if they do not exist: its ``own``, and last the one that counts its batches."""
-    if tables.exists(layout.queries(query)):
+def create_tables(layout: Home, query: Query, streams: Mapping[str, Stream]) -> None:
+    """Create a query's tables if they do not exist, and last the one that counts its batches."""
+    name, kind = query.name, kind_of(query)
+    if tables.exists(layout.queries(name)):
         return
+    own = [*kind.part("tables", "own_tables", row_tables)(layout, query, streams)]
+    if kind.has("repair"):
+        own += [NewTable(getattr(layout, each)(name), each) for each in ("missed_rows", "states", "repairs")]
     tables.side_by_side(*(partial(tables.create, new.path, new.statement, **new.columns) for new in own))
-    tables.create(layout.queries(query), batches)
+    tables.create(layout.queries(name), kind.batches)
 
 
-def tables_of_repairs(layout: Home, query: str) -> tuple[NewTable, ...]:
-    """Return the tables of a query that holds rows and is repaired: log, state and repairs."""
-    return (
-        NewTable(layout.missed_rows(query), "missed_rows"),
-        NewTable(layout.states(query), "states"),
-        NewTable(layout.repairs(query), "repairs"),
-    )
+def row_tables(layout: Home, query: Any, streams: Mapping[str, Stream]) -> list[NewTable]:
+    """Return the table of the rows that a query finds."""
+    results = kind_of(query).results
+    columns = {"columns": as_columns(output_types(query, streams))}
+    return [NewTable(getattr(layout, results)(query.name), results, columns)]
 
 
 def column_type(streams: Mapping[str, Stream], side: Side, column: str) -> str:

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 
 from lakehouse.queries.runtime.operators import (
-    BATCH,
-    OPERATOR,
     conditions_of,
     operator_facts,
     order_in_words,
@@ -25,9 +23,6 @@ class SelectionState(QueryState):
     """One selection, as its tables have it."""
 
     query: SelectionQuery
-    partition_column = "operator"
-    shared_metrics = ("rows", "time_us", "committed_at")
-    own_metrics = (*OPERATOR, *BATCH)
 
     def own_summary(self) -> Facts:
         """Return what it selects, how many rows, deadlines missed, and its operators in their current order."""

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lakehouse.serving.literals import literal, name, text
 from lakehouse.serving.segments.row_store import RowStore
@@ -52,8 +52,6 @@ class QuerySnapshot(ABC):
     what it found from ``doubtful_from_us`` on may change with them.
     """
 
-    # The statements of sql/serving that the kind fills in; a version depends on their text.
-    statements: ClassVar[tuple[str, ...]]
     name: str
     kind: str
     description: str
@@ -77,6 +75,11 @@ class QuerySnapshot(ABC):
     late_files: Sequence[Path]
     doubts: Sequence[str] = ()
     doubtful_from_us: int | None = None
+
+    @property
+    @abstractmethod
+    def statements(self) -> tuple[str, ...]:
+        """Statements of sql/serving that the kind fills in; a version depends on their text."""
 
     def sure_before(self, before_us: int | None) -> int | None:
         """Return the time before which results are final, where late rows alone would let them be before another."""

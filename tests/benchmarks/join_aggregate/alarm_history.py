@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.queries.aggregate import alarms
-from lakehouse.queries.aggregate.tables import create_tables
 from lakehouse.queries.kind import definition_of, written_as
+from lakehouse.queries.runtime.tables import create_tables
 from lakehouse.serving.publish.publish import publish
 from lakehouse.storage.query_meaning import require_same
 from lakehouse.storage.tables.table_commits import append_arrow, arrow_schema, fitted, open_table

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from jobs import publish
 from jobs.publishing.snapshots import queries_to_publish, snapshot_of
 from lakehouse.queries.kind import definition_of, written_as
-from lakehouse.queries.pairs.tables import create_tables
+from lakehouse.queries.runtime.tables import create_tables
 from lakehouse.serving.publish import macros
 from lakehouse.serving.publish import publish as published_file
 from lakehouse.settings import Settings, load_settings
@@ -133,7 +133,7 @@ def _lakehouse(folder: Path) -> Settings:
     for name, stream in settings.streams.items():
         tables.create(layout.ledger(name), "ledger")
         tables.create_rollup(layout.rollup(name), stream)
-    create_tables(layout, query, settings.streams)  # type: ignore[arg-type]
+    create_tables(layout, query, settings.streams)
     means = (definition_of(query), written_as(query))
     require_same(layout.batch_manifests(QUERY), QUERY, *means)
     return settings

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.queries.aggregate.alarms import named, standing_alarms
-from lakehouse.queries.aggregate.tables import create_tables
+from lakehouse.queries.runtime.tables import create_tables
 from lakehouse.storage.tables.table_commits import append_arrow, arrow_schema, fitted, open_table
 from lakehouse.storage.tables.table_maintenance import compact_and_vacuum
 from lakehouse.storage.tables.table_reads import read_between

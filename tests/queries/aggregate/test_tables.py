@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.engine.local import LocalEngine
 from lakehouse.queries.aggregate import checks
-from lakehouse.queries.aggregate.tables import AggregateTables, open_tables
+from lakehouse.queries.aggregate.tables import AggregateTables
 from lakehouse.queries.runtime.checks import frames_of
 from lakehouse.storage.layout import Home
 from quality.rules import load_rules
@@ -46,7 +46,7 @@ def well(tmp_path: Path) -> Aggregated:
 
 
 def opened(folder: Path, told: Aggregated, since: int = -1) -> AggregateTables:
-    found = open_tables(LocalEngine(), told.write(Home(folder)), told.query, since, None)
+    found = AggregateTables.opened(LocalEngine(), told.write(Home(folder)), told.query, since, None)
     assert found is not None
     return found
 
@@ -69,8 +69,8 @@ def wrong(found: AggregateTables) -> dict[tuple[str, str], float]:
 def test_a_query_without_a_finished_batch_has_nothing_to_judge(tmp_path: Path, well: Aggregated) -> None:
     home = replace(well, batches=0).write(Home(tmp_path))
 
-    assert open_tables(LocalEngine(), home, well.query, -1, None) is None
-    assert open_tables(LocalEngine(), Home(tmp_path / "nothing"), well.query, -1, None) is None
+    assert AggregateTables.opened(LocalEngine(), home, well.query, -1, None) is None
+    assert AggregateTables.opened(LocalEngine(), Home(tmp_path / "nothing"), well.query, -1, None) is None
 
 
 def test_right_tables_have_no_deviation_and_what_goes_on_is_not_judged(
@@ -106,7 +106,7 @@ def with_tables_of(folder: Path, told: Aggregated, other: Aggregated, *tables: s
     for table in tables:
         name = Path(table) / told.query.name / "part-0.parquet"
         (theirs.root / name).rename(home.root / name)
-    found = open_tables(LocalEngine(), home, told.query, -1, None)
+    found = AggregateTables.opened(LocalEngine(), home, told.query, -1, None)
     assert found is not None
     return found
 

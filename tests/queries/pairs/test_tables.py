@@ -10,7 +10,7 @@ import pytest
 from lakehouse.config.sections import QualitySettings
 from lakehouse.engine.local import LocalEngine
 from lakehouse.queries.pairs.reported_misses import ReportedMisses
-from lakehouse.queries.pairs.tables import PairsTables, missed_periods, open_tables
+from lakehouse.queries.pairs.tables import PairsTables, missed_periods
 from lakehouse.queries.runtime.checks import frames_of
 from lakehouse.storage.layout import Home
 from quality.rules import load_rules
@@ -20,7 +20,7 @@ TAKEN = {1: (10, 10), 2: (8, 12)}
 
 
 def opened(folder: Path, joined: Joined, published_us: int | None = None) -> PairsTables:
-    found = open_tables(LocalEngine(), joined.write(Home(folder)), joined.query, -1, published_us)
+    found = PairsTables.opened(LocalEngine(), joined.write(Home(folder)), joined.query, -1, published_us)
     assert found is not None
     return found
 
@@ -57,8 +57,8 @@ def wrong(opened: PairsTables) -> list[tuple[str, str, float]]:
 def test_a_query_without_a_finished_batch_has_nothing_to_judge(tmp_path: Path) -> None:
     home = Joined([Pair(1)], batches=0).write(Home(tmp_path))
 
-    assert open_tables(LocalEngine(), home, ANSWERS, -1, None) is None
-    assert open_tables(LocalEngine(), Home(tmp_path / "nothing"), ANSWERS, -1, None) is None
+    assert PairsTables.opened(LocalEngine(), home, ANSWERS, -1, None) is None
+    assert PairsTables.opened(LocalEngine(), Home(tmp_path / "nothing"), ANSWERS, -1, None) is None
 
 
 def test_right_tables_have_no_deviation_and_what_goes_on_is_not_judged(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_what_the_figures_do_not_speak_of_is_told(
         folder = home.root / place / "answers"
         (other.root / place / "answers" / "part-0.parquet").rename(folder / "part-0.parquet")
 
-    found = open_tables(LocalEngine(), home, ANSWERS, -1, None)
+    found = PairsTables.opened(LocalEngine(), home, ANSWERS, -1, None)
 
     assert found is not None
     assert wrong(found) == told

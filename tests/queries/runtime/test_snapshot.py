@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,15 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse.queries.kind import KINDS
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics
-from lakehouse.queries.runtime.snapshot import KindsMetrics, folded, read_published_metrics
+from lakehouse.queries.runtime.snapshot import folded, nothing, read_published_metrics
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_commits import append_arrow, create_table, open_table
 
-KINDS = KindsMetrics({"rows_found": "pairs", "late": "absent"}, ["newest_us", "left_us"])
+KIND = replace(
+    KINDS["pairs"], sums={"rows_found": "pairs", "late": "absent"}, newest=("newest_us", "left_us")
+)
 BATCHES = pa.schema(
     [
         *((name, pa.int64()) for name in ("batch", "rows", "missed", "refused", "unusable", "pairs")),
@@ -75,7 +79,7 @@ class Metrics:
 
     def read(self, before: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a version says of them."""
-        return read_published_metrics(self.home, "q", KINDS, before)
+        return read_published_metrics(self.home, "q", KIND, before)
 
 
 def write(path: Path, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
@@ -97,7 +101,7 @@ def _no_rows() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 def test_what_is_folded_in_parts_is_what_all_of_it_comes_to(steps: list[Step], cuts: set[int]) -> None:
     batches: list[dict[str, Any]] = []
     repairs: list[dict[str, Any]] = []
-    known, new = KINDS.nothing, _no_rows()
+    known, new = nothing(KIND), _no_rows()
     for place, (what, rows) in enumerate(steps):
         number = 1 + len({row["batch"] for row in batches})
         at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=place)
@@ -108,10 +112,10 @@ def test_what_is_folded_in_parts_is_what_all_of_it_comes_to(steps: list[Step], c
         for taken in ((batches, repairs), new):
             taken[what == "repair"].extend(rows)
         if place in cuts:
-            known, new = folded(known, BatchMetrics(*new), KINDS), _no_rows()
+            known, new = folded(known, BatchMetrics(*new), KIND), _no_rows()
     found, whole = (
-        folded(known, BatchMetrics(*new), KINDS),
-        folded(KINDS.nothing, BatchMetrics(batches, repairs), KINDS),
+        folded(known, BatchMetrics(*new), KIND),
+        folded(nothing(KIND), BatchMetrics(batches, repairs), KIND),
     )
 
     assert found == whole

@@ -13,7 +13,7 @@ from jobs import maintain_queries, run_queries
 from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.engine import engine_of
 from lakehouse.engine.local import LocalEngine
-from lakehouse.queries.runtime.checks import frames_of, rows_to_take
+from lakehouse.queries.runtime.checks import frames_of, open_tables, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import readers_of
@@ -21,7 +21,6 @@ from lakehouse.queries.runtime.scan.rounds import Rounds
 from lakehouse.queries.runtime.state import state_of
 from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.queries.selection.run import SelectionRun
-from lakehouse.queries.selection.tables import open_tables
 from lakehouse.serving.publish.build import write_tables
 from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows

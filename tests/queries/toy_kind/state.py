@@ -13,9 +13,6 @@ class SampleState(QueryState):
     """One sample, as its tables have it."""
 
     query: SampleQuery
-    partition_column = "operator"
-    shared_metrics = ("rows", "time_us", "committed_at")
-    own_metrics = ("selected",)
 
     def own_summary(self) -> Facts:
         """Return how many rows it has sampled."""
