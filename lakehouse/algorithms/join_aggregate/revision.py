@@ -55,7 +55,8 @@ def revised(shape: Shape, unchanged: Rows, was: Rows, now: Rows, ticks_us: Int64
 def merged(shape: Shape, parts: Sequence[Partials]) -> Partials:
     """Return partials of the same ticks and groups as one: counts and sums added, extremes compared.
 
-    Sums are added in the order of the parts, as two floats: within 2^-100 of their magnitudes.
+    Sums are added in the order of the parts, as two floats: within 2^-100 of their magnitudes, and whole numbers up
+    to 2^104 exactly.
 
     Raises:
         OverflowError: when a count goes beyond 2^63 - 1.
@@ -124,14 +125,16 @@ def _added(high: Float64s, low: Float64s, at: Int64s) -> tuple[Float64s, Float64
     total, rest = high[at].copy(), low[at].copy()
     for place in range(1, int(lengths.max())):
         long = np.flatnonzero(lengths > place)
-        one, other = total[long], high[at[long] + place]
-        together = one + other
-        seen = together - one
-        lost = (one - (together - seen)) + (other - seen)
-        tail = rest[long] + low[at[long] + place] + lost
-        total[long] = together + tail
-        rest[long] = tail - (total[long] - together)
+        together, lost = _two_sum(total[long], high[at[long] + place])
+        total[long], rest[long] = _two_sum(together, rest[long] + low[at[long] + place] + lost)
     return total, rest
+
+
+def _two_sum(one: Float64s, other: Float64s) -> tuple[Float64s, Float64s]:
+    """Return the rounded sums of two floats and exactly what rounding cut off (Knuth)."""
+    together = one + other
+    seen = together - one
+    return together, (one - (together - seen)) + (other - seen)
 
 
 def _key_of(shape: Shape, rows: Rows) -> Int64s:

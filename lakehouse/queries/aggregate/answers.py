@@ -6,7 +6,7 @@ is added to as one part more. The result does not depend on the order in which t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,9 @@ from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 from lakehouse.algorithms.join_aggregate.revision import merged
 from lakehouse.queries.aggregate.bucket import aggregate_columns
 from lakehouse.queries.aggregate.groups import coded
-from lakehouse.queries.aggregate.query import AggregateQuery, Measure, places_of
+from lakehouse.queries.aggregate.measures import with_measures
+from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types, part_types
-from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:
@@ -63,43 +63,11 @@ class Adding:
     @property
     def columns(self) -> list[str]:
         """The columns of answers."""
-        return list(_shown(self.schema.empty_table(), self.query, self._shown).column_names)
+        return list(with_measures(self.schema.empty_table(), self.query).column_names)
 
     def __call__(self, parts: pa.Table) -> pa.Table:
         """Return the answers that parts, and earlier answers among them, add up to."""
-        return _shown(_added(parts, self.query, self.shape, self.schema), self.query, self._shown)
-
-    @property
-    def _shown(self) -> list[str]:
-        groups = [group.name for group in self.query.groups]
-        return _columns(self.query, groups, ["results", *part_types(len(self.shape.aggregates))])
-
-
-def _shown(added: pa.Table, query: AggregateQuery, columns: list[str]) -> pa.Table:
-    """Return answers with their measures, and whether HAVING holds."""
-    answers = arrow_sql.select(arrow_sql.one_batch(added), columns)
-    holds = arrow_sql.mask_of(query.having or "true")(arrow_sql.one_batch(answers))
-    return answers.append_column("holds", pa.array(holds, pa.bool_()))
-
-
-def _columns(query: AggregateQuery, groups: Iterable[str], own: Iterable[str]) -> list[str]:
-    """Return the columns of answers, measures among them, as SQL."""
-    measures = [
-        f"{_value(measure, number)} AS `{measure.name}`"
-        for measure, number in zip(query.measures, places_of(query), strict=True)
-    ]
-    return ["tick_us", *(f"`{name}`" for name in groups), *measures, "revision", *own]
-
-
-def _value(measure: Measure, number: int | None) -> str:
-    """Return what a measure is, of the columns of its aggregate; null where no value counts."""
-    if number is None:
-        return "results"
-    total = f"(high_{number} + low_{number})"
-    of_values = {"sum": total, "avg": f"{total} / counted_{number}"}
-    if measure.function in of_values:
-        return f"CASE WHEN counted_{number} > 0 THEN {of_values[measure.function]} END"
-    return f"counted_{number}" if measure.function == "count" else f"extreme_{number}"
+        return with_measures(_added(parts, self.query, self.shape, self.schema), self.query)
 
 
 def _added(parts: pa.Table, query: AggregateQuery, shape: Shape, schema: pa.Schema) -> pa.Table:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakehouse.config.columns import Column
+from lakehouse.config.columns import Column, sql_type
 from lakehouse.config.problems import nearest
 from lakehouse.queries.aggregate.query import Function
 from lakehouse.queries.language.conditions import conjuncts
@@ -220,7 +220,10 @@ class Answers:
             return None
         if function == "count" and isinstance(value, exp.Column) and not all(map(_is_number, found)):
             return Call("count", sides.pop(), presence_sql(value))
-        return Call(function, sides.pop(), value_sql(value)) if check_value(value, self.names) else None
+        if not check_value(value, self.names):
+            return None
+        exact = _exact_type(found[0]) if isinstance(value, exp.Column) else None
+        return Call(function, sides.pop(), value_sql(value, exact or "double"))
 
     def _adds_up(self, found: Iterable[Read], value: exp.Expr) -> bool:
         """Tell if a value may be summed; what reads a counter may not, and is noted."""
@@ -250,6 +253,12 @@ class Answers:
         elif not unknown:
             expected = "a condition on aggregates or groups"
             self.faults.add(offset_of(node), "a condition that reads neither aggregate nor group", expected)
+
+
+def _exact_type(read: Read | None) -> str | None:
+    """Return the type of a column whose values are added and compared exactly; None of one of doubles."""
+    kind = None if read is None else sql_type(read.column)
+    return None if kind == "double" else kind
 
 
 def _is_number(read: Read | None) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, measure_in_words
+from lakehouse.queries.aggregate.tables import measure_types
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_metrics import Facts, is_finished
 from lakehouse.queries.runtime.snapshot import (
@@ -159,7 +160,7 @@ def snapshot_of(
 
 
 def _output(query: AggregateQuery, measure: Measure) -> ShownColumn:
-    kind = "BIGINT" if measure.function == "count" else "DOUBLE"
+    kind = measure_types(query)[measure.name].upper()
     says = f"{measure_in_words(query, measure)} over all join results at the tick."
     return ShownColumn(measure.name, kind, says)
 

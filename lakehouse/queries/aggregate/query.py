@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from lakehouse.config.durations import format_duration
@@ -11,11 +12,14 @@ from lakehouse.queries.kind import Conjunct, Output, Query, clock_in_words, wher
 from lakehouse.queries.language.text import DIALECT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lakehouse.algorithms.join_aggregate.contract import Aggregate, Shape
 
 Function = Literal["count", "sum", "avg", "min", "max"]
 Method = Literal["factorised", "multiway", "tuple_count", "incremental", "materialised"]
-_NUMBER = re.compile(r"CAST\((.*) AS DOUBLE\)")
+_NUMBER = re.compile(r"CAST\((.*) AS (?:DOUBLE|BIGINT|DECIMAL\(38, [0-9]+\))\)")
+_EXACT = re.compile(r"CAST\(`[^`]+` AS (BIGINT|DECIMAL\(38, ([0-9]+)\))\)")
 _PRESENCE = re.compile(r"CASE WHEN NOT (`[^`]+`) IS NULL THEN CAST\(1 AS DOUBLE\) END")
 _COLUMN_AS_NUMBER = re.compile(r"CAST\((`[^`]+`) AS DOUBLE\)")
 _COLUMN = re.compile(r"`([^`]+)`")
@@ -26,10 +30,11 @@ class Input:
     """One side of the join.
 
     ``keys``: the columns of its join attributes, each with the attribute's number; columns of different sides that
-    must be equal have one number. ``values``: what aggregates read, as Spark SQL of type double over the raw table's
-    columns. ``where``: Spark SQL, telling which rows take part; None for all. A row is in the window while the tick
-    is at most ``window_us`` after it. ``conjuncts``: where one of the conditions on the side calls a predicate of the
-    operator's own, all of them, in the written order; ``where`` is None then.
+    must be equal have one number. ``values``: what aggregates read, as Spark SQL over the raw table's columns: a column
+    of type int or decimal in its own type, all else as a double. ``where``: Spark SQL, telling which rows take part;
+    None for all. A row is in the window while the tick is at most ``window_us`` after it. ``conjuncts``: where one of
+    the conditions on the side calls a predicate of the operator's own, all of them, in the written order; ``where`` is
+    None then.
     """
 
     stream: str
@@ -53,6 +58,30 @@ class Measure:
     side: int = 0
     value: int | None = None
     is_shown: bool = True
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of a side as methods take it: its first column, the number of its limbs, and if a code is behind them.
+
+    ``scale``: digits after the point, None for a double, which has one column. ``is_whole``: it is of type int.
+    """
+
+    first: int
+    scale: int | None
+    is_whole: bool
+    limbs: int
+    has_code: bool
+
+    @property
+    def type(self) -> str:
+        """Stored type, which is that of its extremes."""
+        return "double" if self.scale is None else "bigint" if self.is_whole else f"decimal(38,{self.scale})"
+
+    @property
+    def columns(self) -> int:
+        """Number of its columns."""
+        return 1 if self.scale is None else self.limbs + self.has_code
 
 
 @dataclass(frozen=True)
@@ -140,26 +169,55 @@ def shape_of(query: AggregateQuery) -> Shape:
     )
 
 
-def places_of(query: AggregateQuery) -> tuple[int | None, ...]:
-    """Return for every measure which of the shape's aggregates has its figures; None for COUNT(*), which none has."""
+def places_of(query: AggregateQuery) -> tuple[tuple[int, ...], ...]:
+    """Return for every measure which of the shape's aggregates have its figures; for COUNT(*) there are none."""
     aggregates = _aggregates(query)
-    found = [_aggregate(measure) for measure in query.measures]
-    return tuple(None if each is None else aggregates.index(each) for each in found)
+    return tuple(tuple(map(aggregates.index, _made_of(query, measure))) for measure in query.measures)
 
 
 def _aggregates(query: AggregateQuery) -> list[Aggregate]:
-    found = {each for measure in query.measures if (each := _aggregate(measure))}
+    found = {each for measure in query.measures for each in _made_of(query, measure)}
     return sorted(found, key=lambda each: (each.side, each.column, each.function))
 
 
-def _aggregate(measure: Measure) -> Aggregate | None:
+def _made_of(query: AggregateQuery, measure: Measure) -> Iterator[Aggregate]:
+    """Yield the aggregates of which a measure is made: of the sum of an int or decimal, one for each limb."""
     from lakehouse.algorithms.join_aggregate.contract import Aggregate
 
     if measure.value is None:
-        return None
+        return
+    value = values_of(query)[measure.side][measure.value]
     # An average is a sum, beside which every partial has how many values are in it.
     function = "sum" if measure.function == "avg" else measure.function
-    return Aggregate(function, measure.side, measure.value)
+    columns = range(1)
+    if value.scale is not None and function != "count":
+        columns = range(value.limbs) if function == "sum" else range(value.limbs, value.columns)
+    for column in columns:
+        yield Aggregate(function, measure.side, value.first + column)
+
+
+@lru_cache(maxsize=256)
+def values_of(query: AggregateQuery) -> tuple[tuple[Value, ...], ...]:
+    """Return the values of each side, with the columns that aggregates need of them."""
+    return tuple(tuple(_values(query, side)) for side in range(len(query.sides)))
+
+
+def _values(query: AggregateQuery, side: int) -> Iterator[Value]:
+    first = 0
+    for number, text in enumerate(query.sides[side].values):
+        own = {each.function for each in query.measures if (each.side, each.value) == (side, number)}
+        exact, value = _EXACT.fullmatch(text), Value(first, None, False, 0, False)
+        if exact is not None:
+            is_whole, has_code = exact[1] == "BIGINT", bool(own & {"min", "max"})
+            limbs = (2 if is_whole else 3) if own & {"sum", "avg"} else int(not has_code)
+            value = Value(first, int(exact[2] or 0), is_whole, limbs, has_code)
+        yield value
+        first += value.columns
+
+
+def width_of(query: AggregateQuery) -> int:
+    """Return how many columns of numbers the rows of all sides have."""
+    return max(sum(value.columns for value in side) for side in values_of(query))
 
 
 def equalities_in_words(query: AggregateQuery) -> str:
@@ -171,12 +229,17 @@ def measure_in_words(query: AggregateQuery, measure: Measure) -> str:
     """Return an aggregate as it could be written."""
     if measure.value is None:
         return f"{measure.function}(*)"
-    side = query.sides[measure.side]
-    value = side.values[measure.value]
+    return f"{measure.function}({value_in_words(query, measure.side, measure.value)})"
+
+
+def value_in_words(query: AggregateQuery, number: int, place: int) -> str:
+    """Return a value of a side as it could be written."""
+    side = query.sides[number]
+    value = side.values[place]
     if found := _PRESENCE.fullmatch(value) or _NUMBER.fullmatch(value):
         value = found[1]
     value = _COLUMN_AS_NUMBER.sub(r"\1", value)
-    return f"{measure.function}({_COLUMN.sub(lambda name: f'{side.alias}.{name[1]}', value)})"
+    return _COLUMN.sub(lambda name: f"{side.alias}.{name[1]}", value)
 
 
 def groups_in_words(query: AggregateQuery) -> str:

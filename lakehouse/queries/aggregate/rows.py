@@ -1,6 +1,7 @@
 """Raw rows of all sides of a join-aggregate as a method takes them, each in the bucket where its partners are.
 
-    bucket, side, event_us, row, k_0 ..., v_0 ...             what a method reads; a key not carried is null
+    bucket, side, event_us, row, k_0 ...                      what a method reads; a key not carried is null
+    v_0_0 ...                                                 the values of side 0, others' are null
     is_unusable, is_refused                                   rows that no method reads, and why
     batch                                                     the ingest batch that brought it
     g_<name> ...                                              the columns of GROUP BY, of the row's side
@@ -12,15 +13,17 @@ Rows meet in a bucket by a hash of the keys that all sides carry. In it keys and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.join_aggregate.contract import LARGEST_VALUE, Rows
+from lakehouse.algorithms.join_aggregate.contract import Rows
 from lakehouse.config.stream import Stream
-from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.config.timestamps import iso_timestamp
+from lakehouse.queries.aggregate.query import AggregateQuery, value_in_words, values_of, width_of
 from lakehouse.queries.aggregate.tables import group_types
+from lakehouse.queries.aggregate.values import BeyondRange, columns_of, range_of
 from lakehouse.queries.runtime.progress import is_refused
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, column_type
@@ -28,7 +31,7 @@ from lakehouse.queries.runtime.tasks.reading import SideRows
 from lakehouse.spark.row_hash import xxhash64
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s
+    from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s, Int64s
     from lakehouse.queries.aggregate.value_codes import BucketCodes
 
 
@@ -41,17 +44,20 @@ def side_rows(
 
 
 def as_rows(table: pa.Table, query: AggregateQuery, codes: BucketCodes) -> Rows:
-    """Return rows as methods take them, in their windows from their event time on; ``codes`` number their values."""
+    """Return rows as methods take them, in their windows from their event time on; ``codes`` number their values.
+
+    Raises:
+        ValueError: a number is beyond what is added or compared.
+    """
     side, event = table["side"].to_numpy().astype(np.int8), table["event_us"].to_numpy()
     windows = np.array([each.window_us for each in query.sides], np.int64)
-    values = [_numbers(table[name]) for name in table.column_names if name.startswith("v_")]
     return Rows.of(
         side,
         event,
         event + windows[side],
         codes.keys(table),
         group=codes.group(table),
-        values=np.column_stack(values) if values else None,
+        values=_numbers(table, query),
         row=table["row"].to_numpy(),
     )
 
@@ -68,11 +74,23 @@ def is_used(table: pa.Table) -> Bools:
     return used
 
 
-def _numbers(column: pa.ChunkedArray) -> Any:
-    """Return numbers with NaN for null, and for those that methods do not take: no sum could let go of an infinity."""
-    numbers = column.fill_null(np.nan).to_numpy()
-    with np.errstate(invalid="ignore"):
-        return np.where(np.abs(numbers) <= LARGEST_VALUE, numbers, np.nan)
+def _numbers(table: pa.Table, query: AggregateQuery) -> Float64s:
+    """Return the columns of numbers that are made of the values of each side, NaN where a row is of another."""
+    numbers, of_side = np.full((table.num_rows, width_of(query)), np.nan), table["side"].to_numpy()
+    for side, values in enumerate(values_of(query)):
+        own = np.flatnonzero(of_side == side)
+        for place, value in enumerate(values):
+            column = table[f"v_{side}_{place}"].take(pa.array(own)).combine_chunks()
+            try:
+                numbers[own, value.first : value.first + value.columns] = columns_of(value, column)
+            except BeyondRange as error:
+                time = iso_timestamp(int(table["event_us"][int(own[error.row])].as_py()))
+                raise ValueError(
+                    f"query {query.name!r}: expected values of {value_in_words(query, side, place)} that are"
+                    f" {range_of(value)}, found {error.number} at {time}:"
+                    " leave such rows out by a condition on the column"
+                ) from None
+    return numbers
 
 
 def _columns(
@@ -108,10 +126,11 @@ def _keys(query: AggregateQuery, streams: Mapping[str, Stream], number: int) -> 
 
 
 def _values(query: AggregateQuery, number: int) -> list[str]:
-    own = query.sides[number].values
-    widest = max(len(side.values) for side in query.sides)
-    values = [*own, *["NULL"] * (widest - len(own))]
-    return [f"CAST({value} AS double) AS v_{place}" for place, value in enumerate(values)]
+    return [
+        f"CAST({text if side == number else 'NULL'} AS {value.type}) AS v_{side}_{place}"
+        for side, values in enumerate(values_of(query))
+        for place, (text, value) in enumerate(zip(query.sides[side].values, values, strict=True))
+    ]
 
 
 def _group_columns(query: AggregateQuery, streams: Mapping[str, Stream], number: int) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakehouse.config.stream import Stream
-from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
+from lakehouse.queries.aggregate.query import AggregateQuery, Measure, shape_of, values_of
 from lakehouse.queries.runtime.checks import QueryTables
 from lakehouse.queries.runtime.tables import NewTable, as_columns, column_type
 from lakehouse.spark.deviations import Frame
@@ -30,7 +30,16 @@ def group_types(query: AggregateQuery, streams: Mapping[str, Stream]) -> dict[st
 
 def measure_types(query: AggregateQuery) -> dict[str, str]:
     """Return the aggregates that SELECT and HAVING name, with their stored types."""
-    return {measure.name: "bigint" if measure.function == "count" else "double" for measure in query.measures}
+    return {measure.name: _type_of(query, measure) for measure in query.measures}
+
+
+def _type_of(query: AggregateQuery, measure: Measure) -> str:
+    if measure.value is None or measure.function == "count":
+        return "bigint"
+    value = values_of(query)[measure.side][measure.value]
+    if measure.function in ("min", "max"):
+        return value.type
+    return "double" if value.scale is None or measure.function == "avg" else f"decimal(38,{value.scale})"
 
 
 def part_types(aggregates: int) -> dict[str, str]:

@@ -158,9 +158,9 @@ def filter_sql(node: exp.Expr, name_of: Callable[[exp.Expr], str] = lambda node:
     return f"({sql})" if isinstance(node, exp.Or) else sql
 
 
-def value_sql(node: exp.Expr) -> str:
-    """Return a number that a row gives as SQL of type double over the raw table's columns."""
-    return f"CAST({filter_sql(node)} AS DOUBLE)"
+def value_sql(node: exp.Expr, kind: str) -> str:
+    """Return a number that a row gives as SQL of a type over the raw table's columns."""
+    return f"CAST({filter_sql(node)} AS {kind.upper().replace(',', ', ')})"
 
 
 def presence_sql(node: exp.Column) -> str:

@@ -26,13 +26,14 @@ from lakehouse.algorithms.late_join.contract import MISSING, NO_SOURCE, NO_TIME,
 from lakehouse.config.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.comparisons import compared
+from lakehouse.queries.runtime.exact_numbers import halves_of
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, column_type, hash_of, output_columns
 from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition
-    from lakehouse.algorithms.late_join.contract import Float64s, Int64s, Pairs
+    from lakehouse.algorithms.late_join.contract import Float64s, Pairs
 
 # What tells rows of a side apart.
 PLACE = ("source_file", "source_line", "source_item")
@@ -105,23 +106,17 @@ def _numbers_of(column: pa.Array) -> Float64s:
     """Return doubles, or the two words of each decimal, as the kernels take them."""
     if not pa.types.is_decimal(column.type):
         return np.asarray(column.fill_null(np.nan).to_numpy(zero_copy_only=False)).reshape(-1, 1)
-    words = _words_of(column).copy()
+    words = halves_of(column).copy()
     if column.null_count:
         words[column.is_null().to_numpy(zero_copy_only=False)] = 0, MISSING
     return words.view(np.float64)
-
-
-def _words_of(column: pa.Array) -> Int64s:
-    """Return the lower and the upper word of each decimal of 128 bits; those of a null are of no meaning."""
-    content = column.buffers()[1]
-    return np.frombuffer(content or b"", np.int64).reshape(-1, 2)[column.offset : column.offset + len(column)]
 
 
 def _check_range(column: pa.Array, name: str) -> None:
     """Raise ValueError if a number of a column is beyond +-2^125 units of its scale."""
     if not pa.types.is_decimal(column.type):
         return
-    upper = _words_of(column)[:, 1]
+    upper = halves_of(column)[:, 1]
     is_beyond = ((upper < -(2**61)) | (upper >= 2**61)) & column.is_valid().to_numpy(zero_copy_only=False)
     if is_beyond.any():
         found, scale = column[int(np.flatnonzero(is_beyond)[0])].as_py(), column.type.scale

@@ -165,7 +165,7 @@ def _rows(first: int, rows: int, step: int) -> pa.Table:
     return pa.table(
         {
             **{"side": side, "event_us": number * step, "row": number, "is_unusable": no, "is_refused": no},
-            **{"k_0": key, "v_0": (number % 1000) / 7},
+            **{"k_0": key, "v_0_0": (number % 1000) / 7, "v_1_0": (number % 1000) / 7},
             "g_device": pc.if_else(pa.array(side == 0), device.cast(pa.string()), None),
         }
     )

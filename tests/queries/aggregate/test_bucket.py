@@ -72,7 +72,7 @@ def rows_of(drawn: list[Any], first: int) -> pa.Table:
             "is_unusable": pa.array([False] * len(drawn), pa.bool_()),
             "is_refused": pa.array([False] * len(drawn), pa.bool_()),
             "k_0": pa.array([TEXTS[each // 2] for each in key], pa.string()),
-            "v_0": pa.array(value, pa.float64()),
+            **{f"v_{own}_0": pa.array(value, pa.float64()) for own in (0, 1)},
             "g_device": pa.array(group, pa.string()),
         }
     )

@@ -207,8 +207,8 @@ def test_each_aggregate_reads_a_value_of_its_side() -> None:
         Measure("min_price", "min", 1, 1),
         Measure("max_port", "max", 0, 0),
     )
-    assert query.sides[0].values == ("CAST(`port` AS DOUBLE)", "CAST(`temperature` AS DOUBLE)")
-    assert query.sides[1].values == ("CAST(`only_b` AS DOUBLE)", "CAST(`price` AS DOUBLE)")
+    assert query.sides[0].values == ("CAST(`port` AS BIGINT)", "CAST(`temperature` AS DOUBLE)")
+    assert query.sides[1].values == ("CAST(`only_b` AS BIGINT)", "CAST(`price` AS DECIMAL(38, 2))")
 
 
 @pytest.mark.parametrize(
@@ -218,14 +218,14 @@ def test_each_aggregate_reads_a_value_of_its_side() -> None:
             "SUM(a.port * 2 + a.only_a)",
             "CAST(CAST(`port` AS DOUBLE) * 2 + CAST(`only_a` AS DOUBLE) AS DOUBLE)",
         ),
-        ("SUM((A.PORT))", "CAST(`port` AS DOUBLE)"),
+        ("SUM((A.PORT))", "CAST(`port` AS BIGINT)"),
         ("MAX(ABS(only_a - 5) / 3)", "CAST(ABS(CAST(`only_a` AS DOUBLE) - 5) / 3 AS DOUBLE)"),
         ("MIN(-a.port)", "CAST(-CAST(`port` AS DOUBLE) AS DOUBLE)"),
         ("SUM(LENGTH(a.src))", "CAST(LENGTH(`src`) AS DOUBLE)"),
         ("COUNT(a.src)", "CASE WHEN NOT `src` IS NULL THEN CAST(1 AS DOUBLE) END"),
     ],
 )
-def test_values_are_doubles(written: str, sql: str) -> None:
+def test_values_are_doubles_unless_they_are_a_column_alone(written: str, sql: str) -> None:
     assert _of_two(f"{written} AS v").sides[0].values == (sql,)
 
 

@@ -129,7 +129,7 @@ def test_nothing_that_the_parser_lets_through_is_left_unevaluated() -> None:
                 text = filter_sql(node)
                 assert len(np.asarray(mask_of(text)(batch))) == len(ROWS), text
             else:
-                text = f"{value_sql(node)} AS x"
+                text = f"{value_sql(node, 'double')} AS x"
                 assert select(batch, [text]).num_rows == len(ROWS), text
             assert not list(unread(parse_one(text, dialect="spark"))), text
 

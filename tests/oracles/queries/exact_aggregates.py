@@ -1,0 +1,80 @@
+"""Aggregates of a join of two streams by definition: all pairs at each tick, in Python's ints, Decimals and Fractions.
+
+A measure is ``(function, side, column)``, COUNT(*) has no column; a condition of HAVING ``(measure, sign, bound)``.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+Row = dict[str, Any]
+Measure = tuple[str, int, str | None]
+Having = tuple[Measure, str, Fraction]
+SIGNS: dict[str, Callable[[Any, Any], bool]] = {
+    **{"<": operator.lt, "<=": operator.le, "=": operator.eq},
+    **{"<>": operator.ne, ">=": operator.ge, ">": operator.gt},
+}
+
+
+def answers(
+    sides: tuple[Sequence[Row], Sequence[Row]],
+    windows: tuple[int, int],
+    ticks: Sequence[int],
+    measures: Sequence[Measure],
+    having: Having | None,
+) -> dict[tuple[int, Any], tuple[list[Any], bool]]:
+    """Return for each tick and group ``g`` of the first side the measures, and whether HAVING holds."""
+    found: dict[tuple[int, Any], list[tuple[Row, Row]]] = {}
+    for one in sides[0]:
+        for two in sides[1]:
+            if one["k"] is None or one["k"] != two["k"]:
+                continue
+            first = max(one["event_us"], two["event_us"])
+            last = min(one["event_us"] + windows[0], two["event_us"] + windows[1])
+            for tick in ticks:
+                if first <= tick <= last:
+                    found.setdefault((tick, one["g"]), []).append((one, two))
+    return {
+        at: ([measured(each, pairs) for each in measures], having is None or _holds(having, pairs))
+        for at, pairs in found.items()
+    }
+
+
+def measured(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> Any:
+    """Return a measure exactly: an average as a fraction, also of doubles; null where there is no value."""
+    function, side, column = measure
+    if column is None:
+        return len(pairs)
+    values = [pair[side][column] for pair in pairs if pair[side][column] is not None]
+    if function == "count":
+        return len(values)
+    if not values:
+        return None
+    if function in ("min", "max"):
+        return min(values) if function == "min" else max(values)
+    total = sum(map(Fraction, values), Fraction(0))
+    return total / len(values) if function == "avg" else total
+
+
+def _holds(having: Having, pairs: Sequence[tuple[Row, Row]]) -> bool:
+    measure, sign, bound = having
+    value = measured(measure, pairs)
+    return value is not None and SIGNS[sign](Fraction(value), bound)
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Tell if a measure is what it should be: exact numbers exactly, averages the double nearest to them."""
+    if expected is None or found is None:
+        return found is expected
+    if isinstance(found, float):
+        return found == float(expected)
+    return Fraction(found) == Fraction(expected)
+
+
+def near(found: float, expected: Fraction, magnitudes: Fraction) -> bool:
+    """Tell if a sum or an average of doubles is one unit in the last digit away at most, beside cancelled digits."""
+    return abs(Fraction(found) - expected) <= Fraction(math.ulp(float(expected))) + magnitudes / 2**95
