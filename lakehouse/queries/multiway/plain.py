@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.multiway_join.joining import Joined, results_with_new
 from lakehouse.engine.parts import sink_of
-from lakehouse.queries.multiway.kinds import TAKEN, kinds_of, logged_rows
-from lakehouse.queries.multiway.rows import keyed, side_columns
+from lakehouse.queries.multiway.rows import TAKEN, keyed, kinds_of, logged_rows, side_columns
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
 from lakehouse.queries.runtime.tasks.bucket import LOG

@@ -1,4 +1,4 @@
-"""Raw rows of all sides of a join of three streams or more.
+"""Raw rows of all sides of a join of three streams or more; late, refused and unusable ones.
 
     side, event_us, row, key            what a join reads; the key is null where a column of it is
     k_0 ...                             the columns of the key
@@ -13,11 +13,28 @@ equal.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
 
 from lakehouse.config.stream import Stream
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.progress import is_refused
-from lakehouse.queries.runtime.tables import ROW_HASH, column_type, hash_of, output_columns
+from lakehouse.queries.runtime.tables import (
+    ROW_HASH,
+    Constants,
+    column_type,
+    hash_of,
+    output_columns,
+    with_constants,
+)
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.multiway_join.contract import Bools
+
+
+TAKEN = ("rows", "missed", "refused", "unusable")
 
 
 def side_columns(query: MultiwayQuery, streams: Mapping[str, Stream], number: int) -> tuple[str, ...]:
@@ -39,3 +56,30 @@ def keyed(columns: Sequence[str], places: int) -> tuple[str, ...]:
     """Return columns of rows with the place in which all rows of a key meet."""
     key = next(each.removesuffix(" AS `key`") for each in columns if each.endswith(" AS `key`"))
     return (*columns, f"CAST(pmod(coalesce({key}, 0L), {places}) AS int) AS bucket")
+
+
+def kinds_of(rows: pa.Table, is_new: Bools, horizon_us: int | None) -> dict[str, Bools]:
+    """Return which new rows are of which kind, and which are new, by ``rows``; those before the horizon are late."""
+    refused = rows["is_refused"].to_numpy()
+    has_key, event = rows["key"].is_valid().to_numpy(), rows["event_us"].to_numpy()
+    is_late = np.zeros(len(event), np.bool_) if horizon_us is None else event < horizon_us
+    known = is_new & ~refused
+    kinds = {
+        "refused": is_new & refused,
+        "unusable": known & ~has_key,
+        "missed": known & has_key & is_late,
+    }
+    return {"rows": is_new, **kinds}
+
+
+def logged_rows(
+    rows: pa.Table, kinds: Mapping[str, Bools], horizon_us: int | None, batch: int, time_us: int | None
+) -> pa.Table:
+    """Return the rows of a batch that came late, and those that are refused, as the log has them."""
+    horizons = {"missed": horizon_us, "refused": None}
+    found = []
+    for kind, horizon in horizons.items():
+        own = rows.filter(pa.array(kinds[kind])).select(["side", "row", "event_us"])
+        constants: Constants = {"what": kind, "bucket": 0, "horizon_us": horizon, "batch": batch}
+        found.append(with_constants(own, {**constants, "time_us": time_us}))
+    return pa.concat_tables(found, promote_options="permissive")

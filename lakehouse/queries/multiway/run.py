@@ -22,11 +22,10 @@ import numpy as np
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.multiway.centre import Block, Planner
 from lakehouse.queries.multiway.choice import PLAIN, PRUNED, choice_of, oldest_us
-from lakehouse.queries.multiway.kinds import TAKEN
 from lakehouse.queries.multiway.plain import RESULT, PlainJoin
 from lakehouse.queries.multiway.pruned import Route, join_windows, moved, whole_routes
 from lakehouse.queries.multiway.query import MOST_SLOTS, MultiwayQuery
-from lakehouse.queries.multiway.rows import side_columns
+from lakehouse.queries.multiway.rows import TAKEN, side_columns
 from lakehouse.queries.multiway.sites import Costs, transfer_of
 from lakehouse.queries.multiway.windows import Appended, Appending, Windows, count_stored
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, require_manifest

@@ -21,6 +21,7 @@ from lakehouse.queries.runtime.state import (
     batch_sums,
     conditions_on,
     last,
+    outputs_of,
     repairs_of,
 )
 
@@ -92,10 +93,7 @@ def _plan(query: MultiwayQuery, declared: Declared) -> Facts:
             }
             for side in query.sides
         ],
-        "outputs": [
-            {"name": each.name, "stream": query.sides[each.side].stream, "column": each.column}
-            for each in query.outputs
-        ],
+        "outputs": outputs_of(query),
         "transfer": transfer,
         "ways": ways_in_words(query, transfer),
         "counts": counts_in_words(),

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from lakehouse.engine.parts import ENTRIES
 from lakehouse.queries.multiway.centre import COUNTS, counts_of
-from lakehouse.queries.multiway.kinds import TAKEN, kinds_of, logged_rows
 from lakehouse.queries.multiway.query import SLOTS
+from lakehouse.queries.multiway.rows import TAKEN, kinds_of, logged_rows
 from lakehouse.queries.runtime.tasks.parts import SUNK, entries_by_sink
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, TaskRows, items_of
 from lakehouse.storage.tables.table_commits import fitted

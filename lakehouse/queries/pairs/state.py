@@ -28,6 +28,7 @@ from lakehouse.queries.runtime.state import (
     conditions_on,
     last,
     number_in_words,
+    outputs_of,
     repairs_of,
 )
 
@@ -87,10 +88,7 @@ def _plan(query: PairsQuery, scale: Scale | None) -> Facts:
             {"stream": s.stream, "alias": s.alias, **conditions_on(s), "keys": s.keys, "numbers": s.numbers}
             for s in query.sides
         ],
-        "outputs": [
-            {"name": each.name, "stream": query.sides[each.side].stream, "column": each.column}
-            for each in query.outputs
-        ],
+        "outputs": outputs_of(query),
         "step_us": query.step_us,
         "policy": query.policy,
         "sources": query.sources,

@@ -17,6 +17,7 @@ from lakehouse.storage.tables.table_log import read_columns
 
 Facts = dict[str, Any]
 _TABLE = ("batch", "side", "operator", "committed_at", "rows", "time_us", *OPERATOR, *BATCH)
+_SHOWN = ("selectivity", "handled_per_s", "priority", "taken", "passed")
 _COUNTED = ("taken", "passed", "busy_us", "selectivity", "handled_per_s")
 
 
@@ -64,7 +65,11 @@ class Scans:
             for sentence in order_in_words(ranked(_of_side(last, number))):
                 yield f"{side.alias}: {sentence}"
         for row in _of_side(last, None):
-            yield kernel_in_words(row["name"], row["handled_per_s"], _arrived(last))
+            yield kernel_in_words(
+                row["name"],
+                row["handled_per_s"],
+                sum(row["arrived_per_s"] for row in last if row["operator"] < 0),
+            )
 
     def batches(self) -> Iterator[Facts]:
         """Yield for each finished batch the scan of each side, and the figures of its kernel."""
@@ -113,18 +118,13 @@ def operator_facts(row: Facts) -> Facts:
     """Return the figures of a condition as a batch measured it."""
     of_row = _ranked(row)
     return {
+        **{name: row[name] for name in _SHOWN},
         "operator": condition_in_words(row["name"]),
         "written": row["operator"] + 1,
         "now": row["position"] + 1,
-        "selectivity": row["selectivity"],
         "us_a_row": of_row.us_a_row,
-        "handled_per_s": row["handled_per_s"],
         "filtered_per_s": of_row.filtered_per_s,
-        "priority": row["priority"],
-        "slice_us": row["slice_us"],
-        "waited": row["waited"],
-        "taken": row["taken"],
-        "passed": row["passed"],
+        **{name: row[name] for name in ("slice_us", "waited")},
     }
 
 
@@ -146,16 +146,8 @@ def _kernel_facts(row: Facts) -> Facts:
     """Return the same of a kernel; it filters nothing, has no time slice, and no rows wait for it."""
     handled = row["handled_per_s"]
     nothing = dict.fromkeys(("side", "written", "now", "filtered_per_s", "slice_us", "waited"))
-    return {
-        **nothing,
-        "operator": row["name"],
-        "selectivity": row["selectivity"],
-        "us_a_row": 1e6 / handled if handled else None,
-        "handled_per_s": handled,
-        "priority": row["priority"],
-        "taken": row["taken"],
-        "passed": row["passed"],
-    }
+    us_a_row = 1e6 / handled if handled else None
+    return {**nothing, **{name: row[name] for name in _SHOWN}, "operator": row["name"], "us_a_row": us_a_row}
 
 
 def _counted(row: Facts) -> Facts:
@@ -164,11 +156,6 @@ def _counted(row: Facts) -> Facts:
 
 def _of_side(rows: Sequence[Facts], side: int | None) -> list[Facts]:
     return [row for row in rows if row["side"] == side]
-
-
-def _arrived(rows: Sequence[Facts]) -> float:
-    """Return V of all sides."""
-    return float(sum(row["arrived_per_s"] for row in rows if row["operator"] < 0))
 
 
 def _ranked(row: Facts) -> Ranked:
@@ -195,15 +182,11 @@ def order_in_words(order: Sequence[Ranked]) -> Iterator[str]:
         if each.written > place:
             passed = [other for other in order[place + 1 :] if other.written < each.written]
             before = " and ".join(condition_in_words(other.text) for other in passed)
+            rates = " and ".join(f"{other.filtered_per_s:,.0f}" for other in passed)
             yield (
                 f"{condition_in_words(each.text)} goes before {before}: it takes out {each.filtered_per_s:,.0f} rows a "
-                f"second, {_most(passed)}"
+                f"second, {'that' if len(passed) == 1 else 'those'} {rates}"
             )
-
-
-def _most(passed: Sequence[Ranked]) -> str:
-    told = " and ".join(f"{other.filtered_per_s:,.0f}" for other in passed)
-    return f"{'that' if len(passed) == 1 else 'those'} {told}"
 
 
 def kernel_in_words(name: str, handled_per_s: float | None, arrived_per_s: float) -> str:

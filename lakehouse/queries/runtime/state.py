@@ -31,13 +31,13 @@ from lakehouse.queries.kind import (
     where_of,
     written_as,
 )
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Span, read_manifest
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, read_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_open, read_batch_metrics
 from lakehouse.queries.runtime.failure import Failure, read_failure
 from lakehouse.queries.runtime.operators import Scans, conditions_of, read_scans
 from lakehouse.queries.runtime.reset_query import known_queries
 from lakehouse.serving.literals import parquet_of
-from lakehouse.storage.doubtful import Doubt, doubts_of
+from lakehouse.storage.doubtful import doubts_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_ledger
 from lakehouse.storage.query_meaning import meanings
@@ -88,10 +88,11 @@ class QueryState(ABC):
     @cached_property
     def waiting(self) -> dict[str, int]:
         """Number of ingest batches of each stream that no finished batch of the query has read."""
-        waiting: dict[str, int] = {}
-        for stream, (_, through) in zip(self.query.streams, self._taken(), strict=True):
-            waiting[stream] = len(read_ledger(self.layout, stream, through))
-        return waiting
+        spans = self._plan.spans if self._plan else tuple((0, 0) for _ in self.query.streams)
+        return {
+            stream: len(read_ledger(self.layout, stream, through))
+            for stream, (_, through) in zip(self.query.streams, spans, strict=True)
+        }
 
     @cached_property
     def stopped(self) -> Failure | None:
@@ -115,9 +116,6 @@ class QueryState(ABC):
         """The manifest of the last finished batch."""
         return read_manifest(self.layout.batch_manifests(self.query.name), "batch", self.metrics.finished)
 
-    def _taken(self) -> tuple[Span, ...]:
-        return self._plan.spans if self._plan else tuple((0, 0) for _ in self.query.streams)
-
     @property
     def state(self) -> str:
         """One word; the module explains what each means."""
@@ -129,16 +127,6 @@ class QueryState(ABC):
             return "new"
         return "behind" if any(self.waiting.values()) else "current"
 
-    def _doubts(self) -> Sequence[Doubt]:
-        """Return the rows of its streams that its results cannot be sure of."""
-        return doubts_of(self.layout, self.query.streams, None) if self.metrics.finished else []
-
-    def _scan_summary(self) -> Facts:
-        if self.scans is None:
-            return {}
-        stopped = None if self.stopped is None else asdict(self.stopped)
-        return {"stopped": stopped, "operators": self.scans.operators()}
-
     @abstractmethod
     def own_summary(self) -> Facts:
         """Return the part of the summary that only this kind of query has."""
@@ -147,6 +135,11 @@ class QueryState(ABC):
         """Return the query's line in the list, as plain values; times in microseconds, None for no time yet."""
         metrics, last = self.metrics, self.metrics.last_batch
         ended = max((row["committed_at"] for row in last), default=None)
+        scans: Facts = {}
+        if self.scans is not None:
+            stopped = None if self.stopped is None else asdict(self.stopped)
+            scans = {"stopped": stopped, "operators": self.scans.operators()}
+        doubts = doubts_of(self.layout, self.query.streams, None) if metrics.finished else []
         return {
             "query": self.query.name,
             "kind": self.query.kind,
@@ -154,9 +147,9 @@ class QueryState(ABC):
             "streams": list(self.query.streams),
             "from_clause": from_in_words(self.query.sides),
             **self.own_summary(),
-            **self._scan_summary(),
+            **scans,
             "state": self.state,
-            "doubts": [doubt.sentence for doubt in self._doubts()],
+            "doubts": [doubt.sentence for doubt in doubts],
             "waiting": self.waiting,
             "batches": metrics.finished,
             "rows": metrics.total("rows"),
@@ -201,13 +194,14 @@ class Declared:
 def explain(state: QueryState, declared: Declared) -> Facts:
     """Return everything known about a query, as plain values; times in microseconds, None for no time yet."""
     own: Facts = kind_of(state.query).file("state").explain(state, declared)
+    if state.scans is not None:
+        own |= {"why": list(state.scans.why()), "last_scans": last(state.scans.batches())}
     return {
         **state.summary(),
         "text": state.query.text,
         "meant_before": state.meant,
         "means": state.means,
         **own,
-        **_scans(state),
     }
 
 
@@ -254,16 +248,17 @@ def conditions_on(side: Side) -> Facts:
     return {"where": where_of(side), **asked}
 
 
+def outputs_of(query: Any) -> list[Facts]:
+    """Return the columns that a query shows, and the stream of each."""
+    return [
+        {"name": each.name, "stream": query.sides[each.side].stream, "column": each.column}
+        for each in query.outputs
+    ]
+
+
 def repairs_of(state: QueryState) -> Facts:
     """Return what waits for the repair, and the results of the last repairs."""
     return {"to_repair": _to_repair(state), "last_repairs": state.metrics.repairs[-LAST:]}
-
-
-def _scans(state: QueryState) -> Facts:
-    """Return the reason for the order of conditions on sides, and the last scans; nothing if none calls a predicate."""
-    if state.scans is None:
-        return {}
-    return {"why": list(state.scans.why()), "last_scans": last(state.scans.batches())}
 
 
 def _to_repair(state: QueryState) -> Facts:
