@@ -47,11 +47,8 @@ def row_columns(stream: Stream) -> pa.Schema:
 
 def folder_of(stream: Stream, newest_us: int = 0) -> NodeFolder:
     """Return what folds a stream's rows, given the newest event time contained, or its nodes."""
-    return NodeFolder(stream, newest_us, _node_schema(stream))
-
-
-def _node_schema(stream: Stream) -> pa.Schema:
-    return pa.schema([field for field in rollup_schema(stream) if field.name != "batch"])
+    schema = pa.schema([field for field in rollup_schema(stream) if field.name != "batch"])
+    return NodeFolder(stream, newest_us, schema)
 
 
 @dataclass(frozen=True)

@@ -233,7 +233,10 @@ def _rows_at(parts: list[Output], rows: npt.NDArray[np.int64], names: list[str])
 
 def without_repeats(item: dict[str, Any], *, reading: Reading) -> Iterator[pa.Table]:
     """Write the rows of an item's parts of raw again but for those in files of ``repeats``; yield outputs."""
-    repeats = _repeats_of(item)
+    # The files of all buckets are in order of items.
+    of_item = pc.field("item") == item["item"]
+    files = (source(place_at(path)) for path in item[REPEATS])
+    repeats = pa.concat_tables([pq.read_table(file, filters=of_item) for file in files])
     verdicts = np.zeros(sum(each["rows"] for each in item[RAW]), np.int8)
     verdicts[repeats["row"].to_numpy()] = repeats["verdict"].to_numpy()
     raw, counting = PartWriter(reading.raw, reading.batch), Counting(reading.stream, reading.newest_us)
@@ -259,14 +262,6 @@ def without_repeats(item: dict[str, Any], *, reading: Reading) -> Iterator[pa.Ta
             *written(QUARANTINE, quarantine.close()),
             {"kind": ACCEPTED, "text": counting.total.as_text()},
         ],
-    )
-
-
-def _repeats_of(item: dict[str, Any]) -> pa.Table:
-    """Return the repeats of an item from the files of all buckets, which are in order of items."""
-    of_item = pc.field("item") == item["item"]
-    return pa.concat_tables(
-        [pq.read_table(source(place_at(path)), filters=of_item) for path in item[REPEATS]]
     )
 
 

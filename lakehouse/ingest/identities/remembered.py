@@ -31,7 +31,8 @@ from lakehouse.storage.tables.table_log import file_facts, newest_version
 
 def remember(engine: Engine, layout: Home, stream: Stream, dropped: Correction) -> None:
     """Append the identities of raw rows that a correction is about to drop, as far back as it says; once."""
-    known_us, end_us = _span(dropped)
+    known_us = KEPT_FOREVER_US if dropped.known_from_us is None else dropped.known_from_us
+    end_us = KEPT_FOREVER_US if dropped.to_us is None else dropped.to_us
     if not dropped.identity or known_us >= end_us:
         return
     table, raw = layout.remembered(stream.name), layout.raw(stream.name)
@@ -66,9 +67,3 @@ def oldest_end(layout: Home, stream: Stream, before_us: int) -> int | None:
     files = file_facts(layout.remembered(stream.name))
     ends = (last + 1 for _, last in (file.ends("event_us") for file in files) if last is not None)
     return max((end for end in ends if end <= before_us), default=None)
-
-
-def _span(dropped: Correction) -> tuple[int, int]:
-    """Return from which time on, and up to which, identities are remembered."""
-    start = KEPT_FOREVER_US if dropped.known_from_us is None else dropped.known_from_us
-    return start, KEPT_FOREVER_US if dropped.to_us is None else dropped.to_us

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -92,7 +92,8 @@ class JsonPaths:
     @staticmethod
     def of(wanted: FieldMap, explode: str | None, is_flat: bool = False) -> JsonPaths:
         """Return the paths of a stream's fields; those of a flat record are names that may have dots."""
-        paths = {name: (path,) if is_flat else _parts(path) for name, path in _named(wanted)}
+        read = {name: wanted.path(name) for name in wanted.fields}
+        paths = {name: (path,) if is_flat else _parts(path) for name, path in read.items()}
         listed = _parts(explode) if explode else ()
         inner = {
             name: parts[len(listed) :]
@@ -129,10 +130,6 @@ class JsonPaths:
             return outer | _texts(item, self.of_items, self.listed)
         except Rejected as verdict:
             return verdict
-
-
-def _named(wanted: FieldMap) -> Iterator[tuple[str, str]]:
-    return ((name, wanted.path(name)) for name in wanted.fields)
 
 
 def _parts(path: str) -> Parts:

@@ -63,8 +63,8 @@ def pieces(lines: pa.Array) -> Iterator[tuple[int, pa.Array]]:
 
 
 def letters_of(lines: pa.Array) -> tuple[Letters, Places]:
-    """Return the letters of lines, one behind the other, and where each line begins, and the last ends."""
-    lines = lines.cast(pa.large_string())
+    """Return the bytes of lines, one behind the other, and where each line begins, and the last ends."""
+    lines = lines.cast(pa.large_binary())
     _, ends, content = lines.buffers()
     offsets = np.frombuffer(ends, np.int64)[lines.offset : lines.offset + len(lines) + 1]
     return np.frombuffer(content or b"", np.uint8)[offsets[0] : offsets[-1]], offsets - offsets[0]

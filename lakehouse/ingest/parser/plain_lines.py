@@ -22,6 +22,7 @@ from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.field_map import FieldMap
 from lakehouse.ingest.parser.json_lists import Rows, shaped_rows
 from lakehouse.ingest.parser.json_record import JsonPaths
+from lakehouse.ingest.parser.json_shapes import letters_of
 from lakehouse.ingest.parser.plain_values import Mask
 from lakehouse.ingest.parser.record_texts import BY_TAB
 from lakehouse.ingest.parser.texts import BLANKS
@@ -110,25 +111,17 @@ def _are_texts(records: pa.BinaryArray) -> Mask:
         records.cast(pa.string())
         return np.asarray(is_there)
     except pa.ArrowInvalid:
-        letters, ends = _letters(records)
+        letters, ends = letters_of(records)
         return np.asarray(is_there & _hold_none(np.flatnonzero(letters > 0x7F), ends))
 
 
 def _lack_controls(records: pa.BinaryArray, is_unescaped: bool) -> Mask:
     """Return which records have no control characters, which JSON lacks, and, where asked, no backslash."""
-    letters, ends = _letters(records)
+    letters, ends = letters_of(records)
     is_bad = letters < 0x20
     if is_unescaped:
         is_bad |= letters == ord("\\")
     return _hold_none(np.flatnonzero(is_bad), ends)
-
-
-def _letters(records: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Places]:
-    """Return the bytes of all records, one behind the other, and where each begins, and the last ends."""
-    records = records.cast(pa.large_binary())
-    _, offsets, content = records.buffers()
-    ends = np.frombuffer(offsets, np.int64)[records.offset : records.offset + len(records) + 1]
-    return np.frombuffer(content or b"", np.uint8)[: ends[-1]], ends
 
 
 def _hold_none(places: Places, ends: Places) -> Mask:
@@ -188,7 +181,8 @@ def _of_delimited(
     if not names or is_absent or not len(channels) or not (separator + source.quote).isascii():
         return joined_rows([], ())
     if source.format in BY_TAB:
-        is_open = is_open & ~_begin_with(records, b"{")
+        is_object = pc.fill_null(pc.starts_with(records, b"{"), False)
+        is_open = is_open & ~is_object.to_numpy(zero_copy_only=False)
     elif source.is_quoted:
         is_open = is_open & _is_well_quoted(records, source.quote, separator)
     text = records.filter(pa.array(is_open)).cast(pa.string())
@@ -225,8 +219,3 @@ def _of_length(text: pa.Array, separator: str, count: int) -> pa.Array:
     more = [separator * number for number in np.maximum(np.unique(lacking), 0).tolist()]
     which = np.unique(lacking, return_inverse=True)[1]
     return pc.binary_join_element_wise(text, pa.array(more, pa.string()).take(pa.array(which)), "")
-
-
-def _begin_with(records: pa.BinaryArray, mark: bytes) -> Mask:
-    begins = pc.equal(pc.binary_slice(records, 0, len(mark)), pa.scalar(mark, pa.binary()))
-    return np.asarray(pc.fill_null(begins, False).to_numpy(zero_copy_only=False))
