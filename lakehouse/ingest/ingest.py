@@ -23,17 +23,8 @@ from lakehouse.engine import engine_of
 from lakehouse.engine.parts import commit_entries
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.ingest.batch_jobs import judged_batch
-from lakehouse.ingest.batch_records import (
-    BatchRecords,
-    StreamTables,
-)
-from lakehouse.ingest.batch_stats import (
-    BatchStats,
-    as_held,
-    empty_stats,
-    is_by_arrival,
-    lateness_of,
-)
+from lakehouse.ingest.batch_records import BatchRecords, StreamTables
+from lakehouse.ingest.batch_stats import BatchStats, as_held, empty_stats, is_by_arrival, lateness_of
 from lakehouse.ingest.identities import unchecked
 from lakehouse.ingest.overlooked import overlooked
 from lakehouse.ingest.sources.manifest import SET_ASIDE, SPLIT

@@ -16,15 +16,7 @@ from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, PLUS, SPELT
 from lakehouse.ingest.parser.json_record import Texts
 from lakehouse.ingest.parser.plain_values import arrow_type
 from lakehouse.ingest.parser.row_rules import broken
-from lakehouse.ingest.parser.texts import (
-    Value,
-    clock_change,
-    is_long,
-    is_special,
-    scaled,
-    time_of,
-    value_of,
-)
+from lakehouse.ingest.parser.texts import Value, clock_change, is_long, is_special, scaled, time_of, value_of
 from lakehouse.ingest.parser.verdicts import (
     Rejected,
     ahead_of_listing,

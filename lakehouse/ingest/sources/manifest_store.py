@@ -28,13 +28,7 @@ from lakehouse.ingest.sources.appended import appended, grows, log_of, with_know
 from lakehouse.ingest.sources.compared_files import GROWN, SAME, ComparedFiles, sentence
 from lakehouse.ingest.sources.files import Found, all_landed, groups, landed
 from lakehouse.ingest.sources.folded_manifests import FoldedManifests
-from lakehouse.ingest.sources.landed_content import (
-    Changed,
-    SourceChanged,
-    landing_of,
-    opened,
-    seen,
-)
+from lakehouse.ingest.sources.landed_content import Changed, SourceChanged, landing_of, opened, seen
 from lakehouse.ingest.sources.listing import Look
 from lakehouse.ingest.sources.manifest import (
     KINDS,
