@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,35 @@ def test_keys_and_groups_of_equal_hash_are_told_apart_by_every_method_and_by_rep
             assert _raised(streams, run.query.name) == {
                 (place, kind, tick) for place, kind, tick in held if (place, kind, tick - 1000) not in held
             }
+
+
+VALUES = """
+SELECT h.value, s.kind, COUNT(*) AS n FROM heat [10 SECONDS] h, smoke [10 SECONDS] s
+WHERE h.value = s.value GROUP BY h.value, s.kind EVERY 2 SECONDS SLACK 1 SECOND
+"""
+
+
+def test_both_zeros_are_one_key_and_one_group_null_is_a_group_and_no_key(
+    session: SparkSession, lakehouse_of: Callable[[str], Settings], tmp_path: Path
+) -> None:
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "values.sql").write_text(VALUES)
+    text = 'home = "var"\n' + "".join(STREAM.format(name=each) for each in NAMES)
+    streams = Streams(session, lakehouse_of(text))
+    run, numbers = streams.run("values", 3), (0.0, -0.0, None, 1.5)
+    for part in range(2):
+        for name in ("heat", "smoke"):
+            rows = [
+                {**_at(T0 + 4000 * part + 100 * place), "value": number, "kind": kind}
+                for place, (number, kind) in enumerate(product(numbers, ("a", None)))
+            ]
+            streams.land(f"{part}", {name: rows})
+        run.drain()
+    first = [
+        (repr(value), kind, n) for tick, value, kind, n in streams.answers("values") if tick == T0 + 2000
+    ]
+    # Four rows of heat are zero, and two of smoke of each kind.
+    assert sorted(first, key=repr) == [("0.0", "a", 8), ("0.0", None, 8), ("1.5", "a", 2), ("1.5", None, 2)]
 
 
 def test_rows_of_files_whose_names_collide_are_not_taken_for_late_ones(
