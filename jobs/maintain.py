@@ -1,4 +1,4 @@
-"""Keep a stream small: delete old data, fold partial nodes and manifests, merge small files, vacuum.
+"""Keep a stream small: delete old data, fold partial nodes, merge small files, vacuum.
 
 The declaration says how long landed files, raw rows and nodes are kept. Only answers that need deleted raw rows
 change. No row is ingested meanwhile; merging files of raw takes long and is a job of its own, ``merge_raw``. Safe to
@@ -19,7 +19,6 @@ from jobs.running.command import run_for
 from lakehouse.corrections import corrections, retention
 from lakehouse.engine import engine_of
 from lakehouse.ingest.identities import unchecked
-from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import is_behind
 from lakehouse.rollup import rollup
@@ -27,7 +26,6 @@ from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.storage.atomic_files import discard_drafts
 from lakehouse.storage.heartbeats import lease_timeout_s
-from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.tables import table_maintenance
 
 log = logging.getLogger(__name__)
@@ -48,9 +46,6 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))
             figures.update(rollup.compact(spark, layout, settings.stream(stream)))
-        figures["manifests_folded"] = ManifestStore(layout.manifests(stream)).fold(
-            read_extent(layout, stream).batch
-        )
         declared, streams = settings.stream(stream), settings.streams.values()
         figures["landed_files_deleted"] = retention.drop_old_files(
             engine_of(spark), layout, declared, streams

@@ -14,11 +14,9 @@ from pyspark.sql import SparkSession
 from jobs.running.command import run_for
 from lakehouse.engine import engine_of
 from lakehouse.queries.kind import kind_of
-from lakehouse.queries.runtime import batch_manifest
 from lakehouse.queries.runtime.tables import drop_old_states
 from lakehouse.settings import Settings
 from lakehouse.spark import tables
-from lakehouse.storage.atomic_files import discard_drafts
 from lakehouse.storage.heartbeats import lease_timeout_s
 from lakehouse.storage.tables import table_maintenance
 
@@ -37,8 +35,6 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
             drop_old_rows(engine, layout, asked)
         for path in filter(tables.exists, layout.tables_of(query)):
             figures.update(table_maintenance.compact_and_vacuum(path, settings.tables.history))
-        figures["manifests_folded"] = batch_manifest.fold(layout, query)
-        discard_drafts(layout.batch_manifests(query))
     return dict(figures)
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from lakehouse.doctor import AIRFLOW_PORT, EXACT, examine
 from lakehouse.home_checks import Finding
-from lakehouse.ingest.sources.manifest import FORM
+from lakehouse.ingest.sources.manifest import LandedFile, Manifest
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.spark.archived_classes import archive_file
 from lakehouse.spark.jars import locked_jars
 from tests.serving.streams import write_delta
@@ -175,10 +176,9 @@ def test_what_was_set_aside_is_named_with_the_command_that_takes_it_in(
     empty_config: Path, tmp_path: Path
 ) -> None:
     for number in range(7):
-        path = tmp_path / "var" / "manifests" / "readings" / f"{number:08d}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = f'"files": [{{"path": "/landing/{number}"}}], "ranges": [], "error": "no codec"'
-        path.write_text(f'{{"form": {FORM}, "batch": {number}, "kind": "set_aside", {file}}}')
+        store = ManifestStore(tmp_path / "var" / "manifests" / "readings")
+        file = LandedFile(f"/landing/{number}", 1, 1)
+        store.put_in_place(Manifest(number + 1, "set_aside", (file,), error="no codec"))
 
     found = _found(empty_config, tmp_path / "var")["set aside of readings"]
 

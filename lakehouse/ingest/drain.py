@@ -59,13 +59,8 @@ def open_store(target: StreamTables) -> tuple[ManifestStore, Progress]:
     before = Progress(0, None) if target.create() else target.progress()
     if before.batch > store.last_batch:
         raise IngestRefused(
-            f"stream {target.stream.name}: the ledger holds batch {before.batch}, {store.folder} only "
-            f"{store.last_batch}: restore that folder; without it files would be read twice"
-        )
-    if (missing := store.missing) is not None:
-        raise IngestRefused(
-            f"stream {target.stream.name}: the manifest of batch {missing} is in {store.folder} neither as a file of "
-            "its own nor folded: restore that folder; without it files would be read twice"
+            f"stream {target.stream.name}: the ledger holds batch {before.batch}, the control store manifests only up "
+            f"to {store.last_batch}: restore it from a copy of the home; without it files would be read twice"
         )
     return store, before
 

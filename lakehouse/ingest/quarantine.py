@@ -108,7 +108,7 @@ def _rejected(layout: Home, stream: str, through: int | None = None) -> Iterator
 def _requeues(layout: Home, stream: str, through: int | None) -> list[Manifest]:
     """Return what closes records; one that has not finished has taken them, unless ``through`` is given."""
     store = ManifestStore(layout.manifests(stream))
-    found = (manifest for manifest in store.manifests if manifest.closes_records)
+    found = (manifest for manifest in store.of_few_kinds() if manifest.closes_records)
     return [manifest for manifest in found if through is None or manifest.batch <= through]
 
 

@@ -135,7 +135,9 @@ def requeued_records(
     Cost: one Spark job over four columns of quarantine; memory: some numbers for each of the files, or
     partitions, that records came in.
     """
-    requeues = tuple(each for each in store.manifests if each.closes_records and each.batch < manifest.batch)
+    requeues = tuple(
+        each for each in store.of_few_kinds() if each.closes_records and each.batch < manifest.batch
+    )
     spans = _spans(engine, layout, stream, manifest, requeues)
     layouts, layout_of = _layouts(stream, store, spans["source_file"].to_pylist())
     came = read_columns(layout.ledger(stream.name), ("batch", "committed_at"), None)

@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from lakehouse.service.tasks import SECONDS
+from lakehouse.storage.control.manifests import names_in
 from lakehouse.storage.control.outcomes import read_all
 from lakehouse.storage.heartbeats import service_heartbeat
 from lakehouse.storage.layout import Home
@@ -203,8 +204,8 @@ def _of_queries(layout: Home) -> Metric:
 def _of_set_aside(layout: Home) -> Metric:
     says = "Files and messages set aside, as every batch that held them failed."
     counts = Counter(batch.stream for batch in read_set_aside(layout))
-    samples = (((table.name,), counts[table.name]) for table in _tables(layout.manifests("")))
-    return _gauge("tidemark_set_aside_batches", says, ("stream",), samples)
+    streams = names_in(layout.root, layout.manifests("any").parent.name)
+    return _gauge("tidemark_set_aside_batches", says, ("stream",), (((n,), counts[n]) for n in streams))
 
 
 def _of_publish(layout: Home) -> Iterator[Metric]:

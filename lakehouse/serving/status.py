@@ -14,6 +14,7 @@ from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.serving.table_reader import named_rows
 from lakehouse.serving.versions.downloads import kept_versions
 from lakehouse.serving.versions.versions import NotPublished, current_version, files_of_version
+from lakehouse.storage.control.manifests import Manifests, names_in
 from lakehouse.storage.control.outcomes import read_all
 from lakehouse.storage.heartbeats import read_heartbeats, service_heartbeat
 from lakehouse.storage.layout import Home
@@ -207,15 +208,12 @@ def lateness_quantile(histogram: Sequence[int], share: float, largest_us: int | 
 
 def _manifests(layout: Home, stream: str, batch: int) -> Fields:
     """Return how many batches there are and how many of them are not in the published version yet."""
-    numbers = (int(path.stem) for path in layout.manifests(stream).glob("*.json") if path.stem.isdigit())
-    # Old manifests are folded, the last ones never.
-    last = max(numbers, default=0)
+    last = Manifests(layout.manifests(stream)).last()
     return {"batches": last, "waiting": max(0, last - batch)}
 
 
 def _known_streams(layout: Home) -> list[str]:
-    folder = layout.manifests("")
-    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    return names_in(layout.root, layout.manifests("any").parent.name)
 
 
 def _moment(time_us: int | None) -> str | None:

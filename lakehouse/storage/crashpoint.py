@@ -33,15 +33,11 @@ COMMIT_POINTS = ("table.files-written",)
 # Passed by each task that has written a part of a table, which nobody has committed yet.
 TASK_POINTS = ("task.part-written",)
 # Passed by an ingest whose batch fails again and again.
-SPLIT_POINTS = ("split.withdrawn", "split.rows-removed")
+SPLIT_POINTS = ("split.rows-removed",)
 # Passed by an ingest of rows older than what identities are known for.
 UNCHECKED_POINTS = ("ingest.unchecked-appended",)
 # Passed by an ingest of rows whose local time comes twice.
 AMBIGUOUS_POINTS = ("ingest.ambiguous-appended",)
-# Passed by maintenance once there are more finished batches than it leaves unfolded manifests.
-FOLDING_POINTS = ("maintain.manifests-folded",)
-# Likewise, of registered queries.
-QUERY_FOLDING_POINTS = ("queries.manifests-folded",)
 # Passed by corrections; an ordinary run makes none.
 CORRECTION_POINTS = (
     "correction.begun",

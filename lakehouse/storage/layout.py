@@ -24,11 +24,9 @@
     repairs/<query>       one row per repair, Delta         jobs/repair_late
     needed_slack/<query>  slack that missed pairs needed    jobs/repair_late
     identities/<stream>/  hashes of identities, to find duplicates: a cache   jobs/ingest
-    manifests/<stream>/   manifests: the files or offsets of each batch
-    batch_manifests/<query>/  manifests: the ingest batches of each batch of a query, the batches of each repair
-    control.sqlite        outcomes of jobs, tokens, delivered alarms, unless a database keeps them (control/store.py)
+    manifests/<stream>/   caches of what was listed and compared
+    control.sqlite        manifests, outcomes of jobs, tokens, delivered alarms, unless a database keeps them
     tables.json           the store of the tables, if they are on one (tables_place.py)
-    copies.json           how far this home has copied the rows that machines share (control/copies.py)
     control.json          the home's identity in a control store, if a database keeps its leases and these rows
     attempts/             how often the present batch of a stream has failed   jobs/ingest
     heartbeats/           the last heartbeat of each service, bridge and collector of this machine
@@ -164,11 +162,11 @@ class Home:
         return tuple(place(query) for place in places)
 
     def batch_manifests(self, query: str) -> Path:
-        """Manifests of a query: the ingest batches of each batch, and the batches of each repair."""
+        """The address of the manifests of a query in the control store."""
         return self.root / "batch_manifests" / query
 
     def manifests(self, stream: str) -> Path:
-        """Manifests of a stream: which files make up which ingest batch."""
+        """The address of the manifests of a stream in the control store, and caches of what was listed."""
         return self.root / "manifests" / stream
 
     def attempts(self, stream: str) -> Path:

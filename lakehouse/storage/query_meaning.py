@@ -1,16 +1,16 @@
 """Meaning of a query when its first batch began: its tables belong to that meaning.
 
-batch_manifests/<query>/query        the meaning, in one line
-batch_manifests/<query>/statement    the same for people: the query as it was written then, in one line
+It is a manifest of the control store, with the query as it was written then, in one line.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from lakehouse.config.problems import Permanent
-from lakehouse.storage.control.seal import write_sealed
-from lakehouse.storage.damaged import RESTORE, naming
+from lakehouse.storage.control.manifests import Manifests, Row
+from lakehouse.storage.damaged import RESTORE
 
 
 class QueryChanged(Permanent, RuntimeError):
@@ -19,33 +19,39 @@ class QueryChanged(Permanent, RuntimeError):
 
 def read_definition(folder: Path) -> str | None:
     """Return what the query meant when its first batch began, None before that."""
-    return _read(folder / "query")
-
-
-def _read(path: Path) -> str | None:
-    if not path.is_file():
-        return None
-    with naming(path, f"{RESTORE}, or start over with `tidemark queries --forget {path.parent.name}`"):
-        return path.read_text("utf-8")
+    known = _read(folder)
+    return known and known[0]
 
 
 def replace_definition(folder: Path, definition: str, statement: str) -> None:
     """Record what the query's tables were made for, whatever was recorded before."""
-    write_sealed(folder / "query", definition)
-    write_sealed(folder / "statement", statement)
+    _of(folder).put(Row(1, "meaning", json.dumps([definition, statement], ensure_ascii=False)))
+
+
+def _read(folder: Path) -> tuple[str, str] | None:
+    row = _of(folder).read(1)
+    if row is None:
+        return None
+    definition, statement = json.loads(row.body)
+    return definition, statement
+
+
+def _of(folder: Path) -> Manifests:
+    return Manifests(
+        folder, "meaning", f"{RESTORE}, or start over with `tidemark queries --forget {folder.name}`"
+    )
 
 
 def meanings(folder: Path, definition: str, statement: str) -> tuple[str, str] | None:
     """Return what the query's tables were made for and what it means now, both for people; None if they are the same.
 
-    Both are the written texts. Definitions are returned if a text was not recorded, or if the texts do not differ
-    because only the declarations of streams do.
+    Both are the written texts, or definitions if the texts do not differ because only the declarations of streams do.
     """
-    before = read_definition(folder)
-    if before in (None, definition):
+    known = _read(folder)
+    if known is None or known[0] == definition:
         return None
-    written = _read(folder / "statement") or ""
-    return (before or "", definition) if written in ("", statement) else (written, statement)
+    before, written = known
+    return (before, definition) if written == statement else (written, statement)
 
 
 def require_same(folder: Path, query: str, definition: str, statement: str) -> None:
@@ -62,8 +68,6 @@ def require_same(folder: Path, query: str, definition: str, statement: str) -> N
         )
     if read_definition(folder) is None:
         replace_definition(folder, definition, statement)
-    elif not (folder / "statement").is_file():
-        write_sealed(folder / "statement", statement)
 
 
 def is_of(folder: Path, definition: str) -> bool:

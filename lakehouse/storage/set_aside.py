@@ -1,21 +1,16 @@
 """Parts of a stream's source that were set aside, since the batches that held them failed again and again.
 
-It stands in the stream's manifests, which only those of the last batches and of few kinds are: they are looked at by
-their first bytes, without an engine.
+It stands in the stream's manifests, of whose few kinds an index knows.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
+from lakehouse.storage.control.manifests import Manifests, names_in
 from lakehouse.storage.layout import Home
-
-# As a manifest begins.
-_MARK, _HEAD_BYTES = b'"kind": "set_aside"', 64
 
 
 @dataclass(frozen=True)
@@ -28,20 +23,19 @@ class SetAside:
     error: str
 
 
-def read_set_aside(layout: Home, stream: str = "*") -> list[SetAside]:
+def read_set_aside(layout: Home, stream: str | None = None) -> list[SetAside]:
     """Return what is set aside of a stream, all by default, and was not requeued since, by stream and batch."""
-    return [found for path in sorted(layout.manifests("").glob(f"{stream}/*.json")) for found in _in(path)]
+    streams = [stream] if stream else names_in(layout.root, layout.manifests("any").parent.name)
+    return [found for each in streams for found in _of_stream(layout, each)]
 
 
-def _in(path: Path) -> Iterator[SetAside]:
-    # One that is folded meanwhile is of another kind.
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-        if _MARK not in head:
-            return
-        manifest = json.loads(head + file.read())
+def _of_stream(layout: Home, stream: str) -> Iterator[SetAside]:
+    for row in Manifests(layout.manifests(stream)).of_few_kinds():
+        if row.kind != "set_aside":
+            continue
+        manifest = json.loads(row.body)["manifest"]
         places = [each["path"] for each in manifest["files"]]
         ranges = (each for each in manifest["ranges"] if each["end"] > each["start"])
         places += [f"{each['topic']}/{each['partition']} offset {each['start']}" for each in ranges]
         for place in places:
-            yield SetAside(path.parent.name, manifest["batch"], place, manifest["error"])
+            yield SetAside(stream, row.number, place, manifest["error"])

@@ -1,107 +1,96 @@
-"""Cost of a lease to homes without a common folder behind many manifests, rows of a Postgres (decision 0029).
+"""Cost of manifests as rows behind many others, in the file of a home and in a Postgres (decision 0029).
 
     python -m tests.benchmarks.control control_manifests [--json]
 
-Medians in milliseconds by how many rows the stream has, on the loopback: ``nothing_new`` and ``one_new`` are what the
-taker of a lease copies, ``put`` is a manifest that is written. ``new_machine_s``: a machine that copies 10,000 rows.
+Medians in milliseconds by how many manifests of one file the stream has, on the loopback: ``put`` one and its file,
+``read`` one, ``list`` the last hundred, ``open`` the store of a stream, ``look`` for a thousand names of which half
+were read. ``bytes``: on disk for each manifest, in the file of a home.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from lakehouse.storage.atomic_files import write_json, write_text
+from lakehouse.ingest.sources.manifest import LandedFile, Manifest
+from lakehouse.ingest.sources.manifest_rows import Known, ManifestRows, _row
 from lakehouse.storage.control import place as control
-from lakehouse.storage.control.copies import copy_parts, putting
-from lakehouse.storage.control.place import Place, place_of
-from lakehouse.storage.tables.tables_place import use as use_tables
+from lakehouse.storage.control.manifests import _ADD, Manifests
+from lakehouse.storage.control.store import FILE
 from tests.storage.control.postgres import running
-from tests.support.stores.s3 import BUCKET, named
 
 SIZES, QUICK_SIZES = (10_000, 100_000, 1_000_000), (100,)
-TURNS, PART, NEW_MACHINE = 30, "raw/t", 10_000
-CONTENT = json.dumps(
-    {"files": [{"path": "landing/0000000000.csv", "size": 1, "mtime_ns": 1}], "note": "x" * 200}
-)
-FILL = (
-    "INSERT INTO tidemark_files SELECT :home, 'manifests/t/' || lpad(n::text, 10, '0') || '.json', :part, n, :content "
-    "FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS n"
-)
+TURNS, PIECE = 30, 10_000
+COLUMNS = ("ts", "device", "temp", "humidity")
 
 
 def figures(quick: bool) -> dict[str, object]:
-    """Return medians by number of rows, or why there are none."""
+    """Return medians by number of manifests, of a file, and of a Postgres where there is one."""
     found: dict[str, object] = {}
-    try:
-        with named(), running() as database, tempfile.TemporaryDirectory(prefix="tidemark-bench-") as folder:
-            for size in QUICK_SIZES if quick else SIZES:
-                found |= _behind(_home(Path(folder) / str(size), database.url), size)
-    except pytest.skip.Exception as reason:
-        return {"skipped": str(reason)}
+    sizes = QUICK_SIZES if quick else SIZES
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as folder:
+        for size in sizes:
+            root = Path(folder) / str(size)
+            found |= _behind(root, size, "sqlite")
+            found[f"bytes_{size}"] = round((root / FILE).stat().st_size / (size + TURNS))
+        try:
+            with running() as database:
+                for size in sizes:
+                    root = Path(folder) / f"shared-{size}"
+                    root.mkdir()
+                    control.use(root, database.url)
+                    found |= _behind(root, size, "postgres")
+        except pytest.skip.Exception as reason:
+            found["postgres"] = f"skipped: {reason}"
     return found
 
 
-def _home(root: Path, url: str) -> Place:
-    """Return the place of a stream's lease in a home of its own that shares rows."""
-    root.mkdir()
-    use_tables(root, f"s3://{BUCKET}/{root.name}")
-    control.use(root, url)
-    place = place_of(root / PART)
-    assert place is not None
-    taken = place.session.take(place.home, PART, "a benchmark")
-    assert taken is not None
-    return place
+def manifest_of(batch: int) -> Manifest:
+    """Return a manifest of one new file."""
+    file = LandedFile(
+        f"{batch:09d}.csv", 12_345, 0, COLUMNS, None, dict.fromkeys(COLUMNS, "text"), f"{batch:032x}"
+    )
+    return Manifest(batch, "files", (file,))
 
 
-def _behind(place: Place, size: int) -> dict[str, object]:
-    _fill(place, 1, size)
-    place.session.change("ANALYZE tidemark_files")
-    _forget(place, size)
-    last, taken = size, {name: list[float]() for name in ("nothing_new", "one_new", "put")}
-    for _ in range(TURNS):
-        taken["nothing_new"].append(_ms(lambda: copy_parts(place)))
-        last += 1
-        _fill(place, last, last)
-        taken["one_new"].append(_ms(lambda: copy_parts(place)))
-        last += 1
-        path = place.root / "manifests" / "t" / f"{last:010}.json"
-        taken["put"].append(_ms(partial(_put, path)))
-    found: dict[str, object] = {
-        f"{name}_{size}_ms": round(statistics.median(each), 2) for name, each in taken.items()
+def fill(folder: Path, size: int) -> Known:
+    """Write so many manifests as batches do, many in a transaction; return what is known after them."""
+    rows, manifests = ManifestRows(folder), Manifests(folder)
+    known = Known().after(manifest_of(1))
+    add_file = (
+        "INSERT INTO tidemark_files VALUES (:home, :part, :path, :batch, :size, :mtime_ns, :digest, :is_read)"
+    )
+    for first in range(1, size + 1, PIECE):
+        some = [manifest_of(batch) for batch in range(first, min(first + PIECE, size + 1))]
+        files = [row for each in some for row in rows._files_of(each)]
+        added = [manifests._values(_row(each, known)) for each in some]
+        manifests.store.transact([(_ADD, added), (add_file, files)])
+    return known
+
+
+def _behind(root: Path, size: int, store: str) -> dict[str, object]:
+    folder = root / "manifests" / "t"
+    known, rows = fill(folder, size), ManifestRows(folder)
+    names = [f"{batch:09d}.csv" for batch in range(size - 499, size + 501)]
+    work: dict[str, Callable[[int], object]] = {
+        "put": lambda turn: rows.add(manifest_of(size + turn + 1), known),
+        "read": lambda turn: rows.behind(size // 2 + turn, size // 2 + turn + 1),
+        "list": lambda turn: rows.behind(size - 100, size),
+        "open": lambda turn: rows.last(),
+        "look": lambda turn: rows.seen(names),
     }
-    if size == NEW_MACHINE:
-        _forget(place, 0)
-        found["new_machine_s"] = round(_ms(lambda: copy_parts(place)) / 1000, 1)
-    place.session.give_back(place.home, PART)
-    return found
+    return {
+        f"{store}_{name}_{size}_ms": round(statistics.median(_ms(one, turn) for turn in range(TURNS)), 2)
+        for name, one in work.items()
+    }
 
 
-def _put(path: Path) -> None:
-    """Write a manifest as a batch does."""
-    with putting(path, CONTENT, is_new=True):
-        write_text(path, CONTENT, durable=True)
-
-
-def _fill(place: Place, first: int, last: int) -> None:
-    """Write rows as another machine would."""
-    told = {"home": place.home, "part": PART, "content": CONTENT, "first": first, "last": last}
-    place.session.change(FILL, **told)
-
-
-def _forget(place: Place, copied: int) -> None:
-    """Let the home have copied so many of its rows."""
-    write_json(place.root / "copies.json", {PART: copied}, durable=True)
-
-
-def _ms(work: Callable[[], object]) -> float:
+def _ms(work: Callable[[int], object], turn: int) -> float:
     started = time.perf_counter()
-    work()
+    work(turn)
     return (time.perf_counter() - started) * 1000

@@ -75,7 +75,7 @@ def steps(spark: SparkSession, settings: Settings, folder: Path) -> tuple[Stopwa
 def stages(settings: Settings) -> list[list[Any]]:
     """Return a row per stage of reading the files in one process: seconds of all up to it, and of it alone."""
     store = ManifestStore(settings.layout.manifests("readings"))
-    records = FileRecords.of(store.manifests[-1].files, settings.streams["readings"])
+    records = FileRecords.of(store.behind(0)[-1].files, settings.streams["readings"])
     source = settings.streams["readings"].source
 
     def cut() -> None:

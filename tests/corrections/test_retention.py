@@ -14,11 +14,13 @@ from jobs import build_rollups, check_quality, ingest, maintain, publish, requeu
 from lakehouse.checks.checks import measure, open_tables
 from lakehouse.engine.local import LocalEngine
 from lakehouse.ingest.sources.manifest import Manifest
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AskError
 from lakehouse.serving.status import status
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.checked import Checked
+from lakehouse.storage.control.manifests import Manifests
 from lakehouse.storage.corrections import raw_from, read_corrections
 from tests.engine.jobs import jobs_of
 from tests.support.folded import folded, rows_of
@@ -81,10 +83,11 @@ def test_old_raw_rows_go_in_whole_top_nodes_and_everything_still_balances(
 ) -> None:
     stream = forgetful(spark, lakehouse_of)
     before = nodes(stream)
-    begun = stream.settings.layout.manifests("readings") / "00000003.json"
-    begun.write_text(Manifest(3, "files").to_json())
+    folder = stream.settings.layout.manifests("readings")
+    ManifestStore(folder).put_in_place(Manifest(3, "files"))
     assert maintain.run(stream.settings, spark, "readings")["raw_dropped"] == 0
-    begun.unlink()
+    manifests = Manifests(folder)
+    manifests.store.transact([manifests.dropping(2)])
     dropped = maintain.run(stream.settings, spark, "readings")["raw_dropped"]
     cut = T0 + 1799 - 10 * MINUTE - (T0 + 1799) % MINUTE
 

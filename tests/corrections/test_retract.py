@@ -12,6 +12,7 @@ from jobs import maintain, merge_raw, retract
 from lakehouse.corrections.rebuild import RawIncomplete
 from lakehouse.corrections.retract import RetractRefused, Wrong
 from lakehouse.ingest.sources.manifest import Manifest
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.rollup import rollup
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.lease import LeaseHeld, files_of, lease
@@ -141,9 +142,7 @@ def test_a_batch_that_waits_must_be_finished_first(
     spark: SparkSession, lakehouse_of: Callable[[str], Settings]
 ) -> None:
     stream = forgetful(spark, lakehouse_of)
-    (stream.settings.layout.manifests("readings") / "00000003.json").write_text(
-        Manifest(3, "files").to_json()
-    )
+    ManifestStore(stream.settings.layout.manifests("readings")).put_in_place(Manifest(3, "files"))
 
     with pytest.raises(RetractRefused, match="batch 3 was begun and is not finished"):
         taken_out(stream, Wrong(where={"device": "a"}))

@@ -12,16 +12,14 @@ from hypothesis import strategies as st
 
 from jobs import ingest, run_queries
 from lakehouse.config.problems import ConfigError
-from lakehouse.ingest.sources.manifest import manifest_file
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.serving.ask.ask import ask
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
 from lakehouse.storage.control import place
-from lakehouse.storage.control.copies import drop
 from lakehouse.storage.control.lease import lease
+from lakehouse.storage.control.move_in import move_in
 from lakehouse.storage.control.place import ControlNotNamed
-from lakehouse.storage.control.seal import write_sealed
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_rows
 from tests.end_to_end.pipeline import digest
@@ -32,8 +30,7 @@ from tests.support.killing import kill_fresh
 from tests.support.stores.s3 import BUCKET, S3, named, require_jars
 
 pytestmark = pytest.mark.slow
-# What is empty is deleted.
-TEXTS = st.sampled_from(["", "one", "two", "drei \N{SNOWMAN}"])
+TEXTS = st.sampled_from(["one", "two", "drei \N{SNOWMAN}"])
 QUERY = "SELECT device, temp FROM t WHERE temp > 0.5\n"
 
 
@@ -138,42 +135,31 @@ def test_what_a_home_had_before_it_shared_comes_to_other_machines(
     ingest.run(first, build_session(first), "t")
 
     place.use(first.home, database.url)
-    with lease(first.layout.raw("t")):
-        pass
+    move_in(first.home)
     config = declared(tmp_path / "second", f"s3://{BUCKET}/later", database.url)
     second = machine(config, "b", monkeypatch)
     with lease(second.layout.raw("t")):
         known = ManifestStore(second.layout.manifests("t"))
-    assert known.manifests == ManifestStore(first.layout.manifests("t")).manifests != []
+    assert known.behind(0) == ManifestStore(first.layout.manifests("t")).behind(0) != []
     assert Home(second.home).tables == first.layout.tables
 
 
-@given(
-    turns=st.lists(st.tuples(st.sampled_from("ab"), st.dictionaries(st.integers(1, 4), TEXTS)), max_size=8)
-)
+@given(turns=st.lists(st.tuples(st.sampled_from("ab"), st.lists(TEXTS, max_size=3)), max_size=8))
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whoever_takes_a_lease_has_all_files_as_they_were_written_last(
+def test_whoever_takes_a_lease_has_all_manifests_as_they_were_written(
     store: S3,
     database: Postgres,
     tmp_path_factory: pytest.TempPathFactory,
-    turns: list[tuple[str, dict[int, str]]],
+    turns: list[tuple[str, list[str]]],
 ) -> None:
     folder = tmp_path_factory.mktemp("turns")
-    config, written = declared(folder, f"s3://{BUCKET}/{folder.name}", database.url), dict[str, str]()
+    config, written = declared(folder, f"s3://{BUCKET}/{folder.name}", database.url), list[str]()
     with pytest.MonkeyPatch.context() as patch:
-        for name, changes in [*turns, ("a", {}), ("b", {})]:
+        for name, texts in [*turns, ("a", []), ("b", [])]:
             layout = machine(config, name, patch).layout
-            manifests = layout.manifests("t")
             with lease(layout.raw("t")):
-                assert {path.name: path.read_text() for path in manifests.glob("*.json")} == written
-                for number, text in changes.items():
-                    path = manifest_file(manifests, number)
-                    if text:
-                        write_sealed(path, text, is_new=path.name not in written)
-                        written[path.name] = text
-                    else:
-                        drop(path)
-                        written.pop(path.name, None)
-                for path in manifests.glob("*.json"):
-                    with pytest.raises(FileExistsError):
-                        write_sealed(path, "another", is_new=True)
+                manifests = ManifestStore(layout.manifests("t"))
+                assert [each.reasons[0] for each in manifests.behind(0)] == written
+                for text in texts:
+                    manifests.add_requeue((text,))
+                written += texts

@@ -162,7 +162,7 @@ def late_of(sent: dict[str, np.ndarray[Any, Any]], store: ManifestStore) -> int:
         of_it = sent["partition"] == partition
         offset[of_it] = np.arange(of_it.sum())
     late, newest, known = 0, -1, np.empty(0, np.int64)
-    for manifest in store.manifests:
+    for manifest in store.behind(0):
         taken = ~sent["is_poison"] & np.logical_or.reduce(
             [
                 (sent["partition"] == each.partition) & (offset >= each.start) & (offset < each.end)

@@ -40,7 +40,7 @@ def begun(lakehouse_of: Callable[[str], Settings]) -> tuple[Lake, BatchRecords, 
     target.create()
     store = ManifestStore(settings.layout.manifests("readings"))
     store.add_files(target.stream.source)
-    return lake, BatchRecords(target, store.manifests[0], store, Progress(0, None)), lines
+    return lake, BatchRecords(target, store.behind(0)[0], store, Progress(0, None)), lines
 
 
 @pytest.mark.parametrize("left", ["", "no json\n", "GOOD\nno json\n"])

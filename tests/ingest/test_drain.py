@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 Make = Callable[..., Lake]
 T0 = 1_600_000_000
 PARSED = "ingest.batch-parsed"
-_, REMOVED = SPLIT_POINTS
+[REMOVED] = SPLIT_POINTS
 
 
 @pytest.fixture
@@ -165,4 +165,4 @@ def test_a_process_that_dies_in_a_batch_counts_and_what_was_written_is_taken_bac
     stream.requeue()
     assert seconds(stream) == [0, 1] and aside(stream) == [] and balanced(stream)
     store = ManifestStore(stream.settings.layout.manifests("readings"))
-    assert sorted(os.path.basename(f.path) for m in store.manifests for f in m.files) == ["a", "b"]
+    assert sorted(os.path.basename(f.path) for m in store.behind(0) for f in m.files) == ["a", "b"]

@@ -378,7 +378,7 @@ def test_a_batch_that_died_before_its_messages_were_lost_leaves_nothing_behind(
     target = StreamTables(stream.spark, stream.settings.layout, stream.settings.stream("readings"))
     landing, before = open_store(target)
     Topics(KafkaBroker(target.stream.source), target.stream, landing, 0).fix_unread()
-    records, batch = BatchRecords(target, landing.manifests[0], landing, before), BatchTables(target, 1)
+    records, batch = BatchRecords(target, landing.behind(0)[0], landing, before), BatchTables(target, 1)
     judged = judged_batch(records)
     batch.commit_parts(judged.raw, "raw")
     batch.commit_parts(judged.quarantine, "quarantine")

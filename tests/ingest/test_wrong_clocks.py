@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from jobs import maintain
 from lakehouse.config.durations import spelled_duration
 from lakehouse.corrections.retract import Wrong
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.settings import load_settings
 from tests.corrections.test_retention import T0, deviations, reading, take_in
 from tests.corrections.test_retract import content, taken_out
@@ -128,8 +128,8 @@ def test_a_time_far_ahead_of_the_listing_is_in_quarantine_until_the_declaration_
     stream.land("a.csv", "at,device\n" + "".join(f"{time},a\n" for time in times))
     assert stream.ingest()["quarantined"] == 2
 
-    (path,) = stream.settings.layout.manifests("readings").glob("*.json")
-    listed_us = json.loads(path.read_text())["listed_us"]
+    (manifest,) = ManifestStore(stream.settings.layout.manifests("readings")).behind(0)
+    listed_us = manifest.listed_us
     seconds = (4_102_358_400 * 10**6 - listed_us) // 10**6
     span = spelled_duration(seconds * 10**6)
     detail = f"event time is {span} ahead of when its record was listed; expected at most 1d (clock_bounds)"

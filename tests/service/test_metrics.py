@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from lakehouse.ingest.sources.manifest import LandedFile, Manifest
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.service.freshness import Freshness
 from lakehouse.service.metrics import exposition
 from lakehouse.service.metrics_server import start_server
@@ -76,9 +78,8 @@ def home(tmp_path: Path) -> Home:
     layout = Home(tmp_path / "var")
     batches = (1, 10, {"clock": 2}, [3, 0, 1]), (2, 20, {"clock": 1, "malformed": 4}, [0, 5, 0])
     commit(layout.ledger("alpha"), ledger_rows(*batches))
-    layout.manifests("alpha").mkdir(parents=True)
-    aside = '{"batch": 3, "kind": "set_aside", "files": [{"path": "a"}], "ranges": [], "error": "no codec"}'
-    (layout.manifests("alpha") / "00000003.json").write_text(aside)
+    aside = Manifest(3, "set_aside", (LandedFile("a", 1, 1),), error="no codec")
+    ManifestStore(layout.manifests("alpha")).put_in_place(aside)
     commit(layout.queries("q"), pa.table({"batch": [1, 2, 2], "bytes": [999, 30, 12]}))
     record(layout, "ingest", "alpha", True, datetime.now(UTC), 1.5, {"lag": 42})
     record(layout, "publish", "all", False, datetime.now(UTC), 2.5, {}, "no")

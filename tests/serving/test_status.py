@@ -54,8 +54,8 @@ def test_the_version_its_age_and_size_are_told(lakehouse: Lakehouse) -> None:
 
 
 def test_messages_that_wait_are_told_as_of_the_last_ingest(tmp_path: Path) -> None:
-    (tmp_path / "manifests" / "readings").mkdir(parents=True)
-    (tmp_path / "manifests" / "files").mkdir()
+    for stream in ("readings", "files"):
+        ManifestStore(Home(tmp_path).manifests(stream)).add_requeue(())
     record(Home(tmp_path), "ingest", "readings", True, datetime.now(UTC), 1.0, {"batches": 1, "lag": 7})
     record(Home(tmp_path), "ingest", "files", True, datetime.now(UTC), 1.0, {"batches": 1})
 
@@ -69,9 +69,7 @@ def test_a_status_is_plain_json(lakehouse: Lakehouse) -> None:
 
 
 def test_before_the_first_publish_it_tells_what_waits(tmp_path: Path) -> None:
-    manifests = Home(tmp_path).manifests("telemetry")
-    manifests.mkdir(parents=True)
-    (manifests / "00000001.json").write_text("{}", encoding="ascii")
+    ManifestStore(Home(tmp_path).manifests("telemetry")).add_requeue(())
 
     found = status(tmp_path)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakehouse.ingest.sources.manifest import Manifest, manifest_file
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, read_manifest, write_manifest
 from lakehouse.settings import load_settings
@@ -17,6 +16,7 @@ from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.integrity import damage_in, naming_damage, tables_of
 from lakehouse.storage.tables.table_log import read_columns, read_log
 from tests.serving.streams import write_delta
+from tests.storage.control.damaging import flip
 from tests.support.readings import declared
 
 
@@ -48,9 +48,9 @@ def test_rows_that_are_gone_from_their_file(table: Path, content: bytes) -> None
 
 
 def test_a_manifest_of_a_query(tmp_path: Path) -> None:
-    folder = tmp_path / "hot"
+    folder = tmp_path / "batch_manifests" / "hot"
     write_manifest(folder, "batch", BatchManifest(1, ((0, 1),)))
-    halve(folder / "batch-00000001")
+    flip(folder, 1, "batch")
 
     with pytest.raises(DamagedFile, match="or start over with `tidemark queries --forget hot`"):
         read_manifest(folder, "batch", 1)
@@ -59,14 +59,16 @@ def test_a_manifest_of_a_query(tmp_path: Path) -> None:
 def test_a_manifest_of_a_stream(tmp_path: Path) -> None:
     (tmp_path / "tidemark.toml").write_text(declared())
     settings = load_settings(tmp_path / "tidemark.toml")
-    folder = settings.layout.manifests("readings")
-    folder.mkdir(parents=True)
-    path = manifest_file(folder, 1)
-    path.write_text(Manifest(1, "files").to_json())
-    halve(path)
+    folders = [settings.layout.manifests(name) for name in ("readings", "others")]
+    for folder in folders:
+        ManifestStore(folder).add_requeue(())
+    flip(folders[0], 1)
 
-    with pytest.raises(DamagedFile, match=str(path)):
-        ManifestStore(folder).behind(0)
+    with pytest.raises(
+        DamagedFile, match=r"manifest 1 of manifests/readings in the control store .* is damaged"
+    ):
+        ManifestStore(folders[0])
+    assert len(ManifestStore(folders[1]).behind(0)) == 1
 
 
 def test_whole_tables_have_no_damage_and_leave_an_error_as_it_is(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class ComparedFiles:
         """Return the state of each file that has another size or time than when it was read."""
         if not touched:
             return []
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(self._path, timeout=60)) as database, database:
             database.execute(_TABLE)
             names = json.dumps([file.path for file, _ in touched])

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 Partition = tuple[str, int]
@@ -29,14 +28,6 @@ TEXT = "text"
 # A record may have any number of columns.
 _TOLD = 50
 _KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "list", type(None): NULL}
-
-
-# The form of manifests; those of another are refused.
-FORM = 3
-
-
-class ManifestOlder(RuntimeError):
-    """A manifest has the form of another version of Tidemark."""
 
 
 class Seen(NamedTuple):
@@ -160,22 +151,9 @@ class Manifest:
         """True if it closes records that were rejected for a reason."""
         return self.closes_records and (not self.reasons or reason in self.reasons)
 
-    def to_json(self) -> str:
-        """Return the manifest as one line of JSON."""
-        return json.dumps({"form": FORM, **asdict(self)}, ensure_ascii=False)
-
     @staticmethod
-    def from_json(text: str) -> Manifest:
-        """Read a manifest back.
-
-        Raises:
-            ManifestOlder: when an earlier version wrote it.
-        """
-        content = json.loads(text)
-        if content.get("form", 1) != FORM:
-            raise ManifestOlder(
-                "expected the present form of manifests: ingest the landed files into a new home"
-            )
+    def from_fields(content: Mapping[str, Any]) -> Manifest:
+        """Return a manifest of its fields as JSON has them."""
         files = tuple(_file(**each) for each in content["files"])
         reasons, changes = tuple(content["reasons"]), tuple(content["schema_changes"])
         ranges = tuple(OffsetRange(**each) for each in content["ranges"])
@@ -228,11 +206,6 @@ def read_files(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """Yield the digest and name of each file that a batch reads."""
     if manifest.kind in KINDS:
         yield from ((f.digest, f.path) for f in manifest.files if f.digest and f.unreadable is None)
-
-
-def manifest_file(folder: Path, batch: int) -> Path:
-    """Return where the manifest of a batch is until it is folded; ``folder``: of the stream's manifests."""
-    return folder / f"{batch:08d}.json"
 
 
 def _file(fields: Sequence[str] | None, columns: Columns | None = None, **known: Any) -> LandedFile:

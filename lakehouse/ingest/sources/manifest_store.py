@@ -3,13 +3,8 @@
 A manifest is written once, atomically, before its batch is read; a batch replayed after a crash therefore reads
 the same files, however many have landed since. Numbers run 1, 2, 3, ...; they are the batch numbers in every table.
 
-    manifests/<stream>/00000123.json    the manifest of batch 123
-    manifests/<stream>/folded.sqlite    those of long finished batches: files, by path; each partition's last range
-    manifests/<stream>/listed.position  how far a store was listed (listing.py)
-
-One file for each batch would be millions in a year. The folded file tells what is asked of old manifests: which files
-were read, how large they were, and what columns they had; how far each partition was read. A question costs a look into
-an index, and nothing is held in memory.
+They are rows of the control store (manifest_rows.py): which files were read, how large they were, what columns they
+had and how far each partition was read are looks into an index, and nothing of what was read is held in memory.
 """
 
 from __future__ import annotations
@@ -27,91 +22,61 @@ from lakehouse.config.stream import Source
 from lakehouse.ingest.sources.appended import appended, grows, log_of, with_known_lines
 from lakehouse.ingest.sources.compared_files import GROWN, SAME, ComparedFiles, sentence
 from lakehouse.ingest.sources.files import Found, all_landed, groups, landed
-from lakehouse.ingest.sources.folded_manifests import FoldedManifests
 from lakehouse.ingest.sources.landed_content import Changed, SourceChanged, landing_of, opened, seen
 from lakehouse.ingest.sources.listing import Look
 from lakehouse.ingest.sources.manifest import (
-    KINDS,
     SET_ASIDE,
     LandedFile,
     Manifest,
-    ManifestOlder,
     OffsetRange,
     Partition,
     Repeat,
     Seen,
-    furthest,
-    known_files,
-    manifest_file,
-    ranges_of,
-    read_files,
     schema_changes,
 )
-from lakehouse.storage.atomic_files import read_once
-from lakehouse.storage.control.copies import drop
-from lakehouse.storage.control.seal import is_shared, write_sealed
+from lakehouse.ingest.sources.manifest_rows import ManifestRows
 from lakehouse.storage.crashpoint import crash_point
-from lakehouse.storage.damaged import naming
-from lakehouse.storage.folded_file import RECENT
-
-_LISTINGS = 3
 
 
 class ManifestStore:
     """The manifests of one stream, and the files that are in none of them yet.
 
-    ``manifests`` are those that are not folded. ``matched`` is how many files the last look for new ones saw, and
-    ``changed_files`` are sentences about those of them that have other content than when they were read: it is not
-    read. Adding, giving up and folding are for the one who holds the lease of the stream's raw table.
+    ``last_batch`` is the highest batch number handed out, 0 for none. ``matched`` is how many files the last look for
+    new ones saw, and ``changed_files`` are sentences about those of them that have other content than when they were
+    read: it is not read. Adding and giving up are for the one who holds the lease of the stream's raw table.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.folded = FoldedManifests(folder)
+        self._rows = ManifestRows(folder)
         self._look: Look | None = None
         self._compared = ComparedFiles(folder)
         self.matched = 0
         self.changed_files: list[str] = []
-        self._load()
-
-    def _load(self) -> None:
-        # Files are listed first: a manifest that is folded meanwhile is then found twice rather than never.
-        found = _manifests(self.folder)
-        self._through = self.folded.through()
-        self.manifests = [manifest for manifest in found if not self._is_folded(manifest)]
-        self._left = [manifest for manifest in found if self._is_folded(manifest)]
-        self._note_files()
-
-    def _note_files(self) -> None:
-        self._files = {file.path: file for manifest in self.manifests for file in known_files(manifest)}
-        self._by_digest = dict[str, list[tuple[str, int]]]()
-        for manifest in self.manifests:
-            self._note_read(manifest)
-
-    @property
-    def last_batch(self) -> int:
-        """The highest batch number handed out, 0 for none."""
-        return max(self._through, self.manifests[-1].batch if self.manifests else 0)
-
-    @property
-    def missing(self) -> int | None:
-        """The first batch without its manifest, None where all have theirs."""
-        numbers = [manifest.batch for manifest in self.behind(self._through)]
-        expected = range(self._through + 1, self.last_batch + 1)
-        return next((batch for batch, found in zip(expected, numbers, strict=False) if batch != found), None)
+        self.last_batch, self._known = self._rows.last()
+        # Those behind the finished batch that was asked for last.
+        self._behind: tuple[int, list[Manifest]] | None = None
 
     def behind(self, batch: int) -> list[Manifest]:
-        """Return the manifests behind that of a finished batch."""
-        return self.manifests[bisect_right(self.manifests, batch, key=lambda manifest: manifest.batch) :]
+        """Return the manifests behind that of a finished batch; they are read once."""
+        if self._behind is None or batch < self._behind[0]:
+            self._behind = batch, self._rows.behind(batch)
+        manifests = self._behind[1]
+        later = manifests[bisect_right(manifests, batch, key=lambda manifest: manifest.batch) :]
+        self._behind = batch, later
+        return list(later)
+
+    def of_few_kinds(self) -> list[Manifest]:
+        """Return the manifests of requeues and losses, and of what was split or set aside."""
+        return self._rows.of_few_kinds()
 
     def files_of(self, paths: Iterable[str]) -> list[LandedFile]:
         """Return the files of these paths that manifests hold."""
-        asked = list(paths)
-        return self.folded.files(asked) + [self._files[path] for path in asked if path in self._files]
+        return self._rows.files(paths)
 
     def read_until(self) -> dict[Partition, OffsetRange]:
         """Return the furthest range of each partition, lost ones among them."""
-        return furthest([*self.folded.ranges().values(), *ranges_of(self.manifests)])
+        return dict(self._known.until)
 
     def new_files(self, source: Source) -> list[Found]:
         """Return complete files matching the source that no manifest holds, by path."""
@@ -119,7 +84,7 @@ class ManifestStore:
         new: list[Found] = []
         self._look, self.changed_files, self.matched = Look(self.folder, source), [], 0
         for found in self._look.pieces():
-            known, self.matched = self._seen(found), self.matched + len(found)
+            known, self.matched = self._rows.seen(path for path, _ in found), self.matched + len(found)
             unknown = ((path, file) for path, file in found if path not in known)
             new += [each for each in unknown if each[1].mtime_ns <= newest or grows(each[0], source)]
             touched = self._touched(found, known, source)
@@ -133,8 +98,8 @@ class ManifestStore:
         known = dict(found)
         unread = (*self.behind(finished), *self.set_aside)
         waiting = {file.path for manifest in unread for file in manifest.files}
-        read = {file.path for file in self.files_of(known) if known[file.path][:2] == _size_and_time(file)}
-        return read - waiting
+        read = self._rows.seen(known)
+        return {path for path, was in read.items() if known[path][:2] == was} - waiting
 
     def add_files(
         self, source: Source, is_repeat: Callable[[Repeat], bool] | None = None, is_compared: bool = False
@@ -172,12 +137,12 @@ class ManifestStore:
         is_compared: bool,
     ) -> tuple[Repeat, ...]:
         """Return those files whose content was read under another name, or is in a file before them."""
-        folded, repeats = self.folded.read_as(file.digest for file in files), list[Repeat]()
+        before, repeats = self._rows.read_as(file.digest for file in files), list[Repeat]()
         own = dict[str, list[tuple[str, int]]]()
         for file in files:
             if not file.digest or not file.size or file.unreadable is not None:
                 continue
-            read = (each.get(file.digest, ()) for each in (self._by_digest, folded, own))
+            read = (each.get(file.digest, ()) for each in (before, own))
             same = (Repeat(file, *one, is_compared) for one in chain(*read))
             begun = self._begun(file, source)
             repeat = next(filter(is_repeat, chain(same, begun)), None)
@@ -190,8 +155,8 @@ class ManifestStore:
     def _begun(self, file: LandedFile, source: Source) -> Iterator[Repeat]:
         """Yield what a file is that a log was rotated to after it had grown: one that begins with what was read."""
         for log in self.files_of(log_of(file.path, source)):
-            read = (each.get(log.digest, ()) for each in (self._by_digest, self.folded.read_as([log.digest])))
-            batch = next((batch for name, batch in chain(*read) if name == log.path), None)
+            read = self._rows.read_as([log.digest]).get(log.digest, ())
+            batch = next((batch for name, batch in read if name == log.path), None)
             if batch is not None and (known := with_known_lines(file, log, source)):
                 yield Repeat(known, log.path, batch, True, file.size - log.size)
 
@@ -223,81 +188,41 @@ class ManifestStore:
     def give_up(self, ranges: tuple[OffsetRange, ...], batch: int) -> None:
         """Write the manifest of messages that are lost as this batch, in place of those from it on.
 
-        Killed in the midst of it, fewer manifests are left: what they held is unread again.
+        What those held is unread again.
         """
-        self._withdraw(batch)
-        self._add(Manifest(batch, "lost", ranges=ranges), is_new=False)
+        self._replace(self.behind(batch - 1), Manifest(batch, "lost", ranges=ranges))
 
     def put_in_place(self, manifest: Manifest, *parts: Manifest) -> None:
-        """Write a manifest in place of that of its batch, and behind it parts of that one; later ones come after them.
-
-        Killed in the midst of it, fewer manifests are left: what they held is unread again.
-        """
-        later = self.behind(manifest.batch)
-        self._withdraw(manifest.batch)
-        crash_point("split.withdrawn")
-        self._add(manifest, is_new=False)
-        for each in (*parts, *later):
-            self._add(replace(each, batch=self.last_batch + 1))
+        """Write a manifest in place of that of its batch, and behind it parts of that one; then come later ones."""
+        before = self.behind(manifest.batch - 1)
+        later = [each for each in before if each.batch > manifest.batch]
+        moved = ((*parts, *later), range(manifest.batch + 1, manifest.batch + 1 + len(parts) + len(later)))
+        self._replace(
+            before, manifest, *(replace(each, batch=number) for each, number in zip(*moved, strict=True))
+        )
 
     @property
     def set_aside(self) -> list[Manifest]:
         """The manifests of what is set aside and in no later one."""
-        found = (each for each in self.manifests if each.kind == SET_ASIDE)
+        found = (each for each in self.of_few_kinds() if each.kind == SET_ASIDE)
         return [each for each in found if each.files or any(part.count for part in each.ranges)]
 
     def add_set_aside(self, source: Source) -> int:
         """Write a manifest for each file or message that is set aside, as it is now; return how many."""
-        for found in self.set_aside:
+        aside = self.set_aside
+        for found in aside:
             if found.ranges:
                 again = Manifest(0, "kafka", ranges=found.ranges)
             else:
                 again = Manifest(0, "files", tuple(_as_it_is(file, source) for file in found.files))
             self._add(replace(again, batch=self.last_batch + 1, is_part=True))
-        return len(self.set_aside)
+        return len(aside)
 
     def close_set_aside(self, finished: int) -> None:
         """Empty the manifests of what was set aside and that a later finished batch holds."""
         for found in self.set_aside:
-            later = [each for each in self.behind(found.batch) if each.batch <= finished]
-            if any(_holds(each, found) for each in later):
-                emptied = replace(found, files=(), ranges=())
-                self._write(emptied)
-                self.manifests[self.manifests.index(found)] = emptied
-
-    def _withdraw(self, batch: int) -> None:
-        """Delete the manifests behind that of a batch, the last one first, and forget that one."""
-        while self.last_batch > batch:
-            drop(manifest_file(self.folder, self.manifests.pop().batch))
-        self.manifests = [manifest for manifest in self.manifests if manifest.batch < batch]
-        self._note_files()
-
-    def fold(self, finished: int) -> int:
-        """Fold the manifests of finished batches but for recent ones; return how many.
-
-        None while one is ``missing``. Killed in the midst of it, some are left that are folded already: they count for
-        nothing, and go the next time.
-        """
-        if self.missing is not None:
-            return 0
-        old = [manifest for manifest in self.behind(self._through) if manifest.batch <= finished - RECENT]
-        if old:
-            self.folded.take(old)
-            crash_point("maintain.manifests-folded")
-            self._load()
-        for manifest in self._left:
-            manifest_file(self.folder, manifest.batch).unlink(missing_ok=True)
-        self._left = []
-        return sum(self._is_folded(manifest) for manifest in old)
-
-    def _is_folded(self, manifest: Manifest) -> bool:
-        return manifest.batch <= self._through and manifest.kind in KINDS
-
-    def _seen(self, found: Iterable[Found]) -> dict[str, tuple[int, int]]:
-        """Return the size and time of files when their batch was fixed, of those of which it was."""
-        paths = [path for path, _ in found]
-        own = {path: _size_and_time(self._files[path]) for path in paths if path in self._files}
-        return self.folded.seen(path for path in paths if path not in own) | own
+            if any(_holds(each, found) for each in self._rows.behind(found.batch, finished)):
+                self._rows.empty(found)
 
     def _touched(
         self, found: Iterable[Found], known: Mapping[str, tuple[int, int]], source: Source
@@ -312,9 +237,7 @@ class ManifestStore:
     def _changes(self, files: tuple[LandedFile, ...]) -> tuple[str, ...]:
         """Columns that the files gained, lost or retyped, each against the file before it."""
         changes: list[str] = []
-        before, seen = self.folded.columns()
-        earlier = [file.columns for file in self._files.values() if file.columns]
-        before, seen = earlier[-1] if earlier else before, seen.union(*earlier)
+        before, seen = self._known.columns, set(self._known.seen)
         for file in files:
             if file.columns:
                 changes += schema_changes(os.path.basename(file.path), before, file.columns, seen)
@@ -322,24 +245,22 @@ class ManifestStore:
                 before = file.columns
         return tuple(changes)
 
-    def _add(self, manifest: Manifest, *, is_new: bool = True) -> None:
-        # A writer that was paused must not put its manifest in place of one that its successor wrote meanwhile.
-        self._write(manifest, is_new=is_new and is_shared(self.folder))
-        self.manifests.append(manifest)
-        self._files |= {file.path: file for file in known_files(manifest)}
-        self._note_read(manifest)
+    def _add(self, manifest: Manifest) -> None:
+        known = self._known.after(manifest)
+        self._rows.add(manifest, known)
+        self.last_batch, self._known = manifest.batch, known
+        if self._behind:
+            self._behind[1].append(manifest)
         crash_point("ingest.manifest-written")
 
-    def _note_read(self, manifest: Manifest) -> None:
-        for content, path in read_files(manifest):
-            self._by_digest.setdefault(content, []).append((path, manifest.batch))
-
-    def _write(self, manifest: Manifest, *, is_new: bool = False) -> None:
-        write_sealed(manifest_file(self.folder, manifest.batch), manifest.to_json(), is_new=is_new)
-
-
-def _size_and_time(file: LandedFile) -> tuple[int, int]:
-    return file.size, file.mtime_ns
+    def _replace(self, before: list[Manifest], *manifests: Manifest) -> None:
+        known, rows = self._rows.known_after(manifests[0].batch - 1), []
+        for each in manifests:
+            known = known.after(each)
+            rows.append((each, known))
+        self._rows.replace(before, *rows)
+        self.last_batch, self._known, self._behind = manifests[-1].batch, known, None
+        crash_point("ingest.manifest-written")
 
 
 def _as_it_is(file: LandedFile, source: Source) -> LandedFile:
@@ -363,23 +284,3 @@ def _holds(manifest: Manifest, found: Manifest) -> bool:
         for each in manifest.ranges
         for own in found.ranges
     )
-
-
-def _manifests(folder: Path) -> list[Manifest]:
-    """Return the manifests in a folder, in order; the folder is listed again when one is folded meanwhile."""
-    for _ in range(_LISTINGS):
-        try:
-            return [_manifest(path) for path in sorted(folder.glob("*.json"))]
-        except FileNotFoundError as error:
-            failure = error
-    raise failure
-
-
-@read_once(50_000)
-def _manifest(path: Path) -> Manifest:
-    """Return a manifest, read once a process: what stands under a name changes only when messages are given up."""
-    with naming(path):
-        try:
-            return Manifest.from_json(path.read_text("utf-8"))
-        except ManifestOlder as error:
-            raise ManifestOlder(f"{path}: {error}") from None

@@ -10,7 +10,7 @@ from lakehouse.config.stream import Source, Stream
 from lakehouse.ingest.sources.files import matching
 from lakehouse.ingest.sources.kafka import Broker
 from lakehouse.ingest.sources.listing import after_key
-from lakehouse.ingest.sources.manifest import Manifest, manifest_file
+from lakehouse.ingest.sources.manifest_rows import ManifestRows
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import bounds
 
@@ -52,14 +52,10 @@ class _WatchedTopics:
 def arrived_us(layout: Home, stream: Stream, batch: int) -> int | None:
     """Return when the newest record of an ingest batch arrived: its file was written, or the broker got it.
 
-    None of a batch that read nothing new, such as one out of quarantine or a part of one that had failed, and of one so
-    long ago that its manifest is folded.
+    None of a batch that read nothing new, such as one out of quarantine or a part of one that had failed.
     """
-    path = manifest_file(layout.manifests(stream.name), batch)
-    if not path.exists():
-        return None
-    manifest = Manifest.from_json(path.read_text("utf-8"))
-    if manifest.kind not in ("files", "kafka") or manifest.is_part:
+    (manifest,) = ManifestRows(layout.manifests(stream.name)).behind(batch - 1, batch) or (None,)
+    if manifest is None or manifest.kind not in ("files", "kafka") or manifest.is_part:
         return None
     if manifest.files:
         return max(file.mtime_ns for file in manifest.files) // 1000

@@ -1,6 +1,6 @@
 """A batch of a join of three streams or more, joined as it is or pruned by counts of its keys.
 
-    batch_manifests/<query>/batch-N     which ingest batches of each stream batch N takes; written first
+    manifest of batch N                 which ingest batches of each stream batch N takes; written first
     plain:   rows of the batch and of its windows, from raw -> results
     pruned:  every row                -> windows     at its own site, in order of its slot
              counts of their keys     -> centre      what can join, and on which way; beside it state N
@@ -28,7 +28,7 @@ from lakehouse.queries.multiway.query import MOST_SLOTS, MultiwayQuery
 from lakehouse.queries.multiway.rows import TAKEN, side_columns
 from lakehouse.queries.multiway.sites import Costs, transfer_of
 from lakehouse.queries.multiway.windows import Appended, Appending, Windows, count_stored
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, require_manifest
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, require_manifests
 from lakehouse.queries.runtime.logged import TakenRows
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.run import QueryRun
@@ -205,7 +205,7 @@ class _Batch:
         run, number = self.run, self.manifest.number
         [(_, last)] = bounds(run.layout.windows(run.query.name), ("batch",))
         folder = run.layout.batch_manifests(run.query.name)
-        missing = [require_manifest(folder, "batch", each) for each in range((last or 0) + 1, number)]
+        missing = require_manifests(folder, "batch", last or 0, number - 1)
         if not missing:
             return []
         ends = zip(missing[0].spans, missing[-1].spans, strict=True)

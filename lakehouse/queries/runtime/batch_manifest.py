@@ -1,8 +1,7 @@
 """Manifests of a query's batches and repairs: what each reads, written first, so that a killed one runs again alike.
 
-batch_manifests/<query>/batch-00000001   the first and last ingest batch of each stream; the last repair known; scales
-batch_manifests/<query>/repair-00000001  the first and last batch of the query
-batch_manifests/<query>/folded.sqlite    the manifests of long finished batches and repairs
+batch     the first and last ingest batch of each stream; the last repair known; scales
+repair    the first and last batch of the query
 
 The scales say how many buckets a query's rows are divided into, and from which batch on:
 
@@ -22,22 +21,14 @@ from pathlib import Path
 from typing import Literal
 
 from lakehouse.config.problems import Permanent
-from lakehouse.storage.atomic_files import read_once
-from lakehouse.storage.control.seal import is_shared, write_sealed
-from lakehouse.storage.crashpoint import crash_point
-from lakehouse.storage.damaged import RESTORE, naming
-from lakehouse.storage.folded_file import RECENT, FoldedFile
+from lakehouse.storage.control.manifests import Manifests, Row
+from lakehouse.storage.damaged import RESTORE
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import Entry, read_extent
 from lakehouse.storage.tables.table_log import bounds
 
 # The initial number of buckets, unless the configuration sets it.
 LEAST = 8
-_TABLES = """
-CREATE TABLE IF NOT EXISTS manifests (
-    kind TEXT, number INTEGER, text TEXT, PRIMARY KEY (kind, number)
-) WITHOUT ROWID;
-"""
 Kind = Literal["batch", "repair"]
 Span = tuple[int, int]
 
@@ -140,75 +131,57 @@ def require_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest:
     Raises:
         ManifestMissing: if it does not.
     """
-    manifest = read_manifest(folder, kind, number)
-    if manifest is None:
+    return require_manifests(folder, kind, number - 1, number)[0]
+
+
+def require_manifests(folder: Path, kind: Kind, after: int, through: int) -> list[BatchManifest]:
+    """Return the manifests behind a number, up to and with another, which must all exist.
+
+    Raises:
+        ManifestMissing: if one does not.
+    """
+    found = [_read(row) for row in _of(folder, kind).between(after, through)] if through > after else []
+    missing = set(range(after + 1, through + 1)) - {manifest.number for manifest in found}
+    if missing:
         raise ManifestMissing(
-            f"{_file(folder, kind, number)} is not there: restore that folder, or start over with "
-            f"`tidemark queries --forget {folder.name}`"
+            f"{kind} manifest {min(missing)} of query {folder.name} is not in the control store: {RESTORE}, or start "
+            f"over with `tidemark queries --forget {folder.name}`"
         )
-    return manifest
+    return found
 
 
 def read_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest | None:
     """Return a manifest, or None if it does not exist. Cost: that of one, however many there are."""
-    path = _file(folder, kind, number)
-    # A file that was folded meanwhile is found among the folded ones.
-    try:
-        return _of_file(path)
-    except FileNotFoundError:
-        found = _folded(folder).ask("SELECT text FROM manifests WHERE kind = ? AND number = ?", kind, number)
-        return _read(found[0][0]) if found else None
+    row = _of(folder, kind).read(number)
+    return None if row is None else _read(row)
 
 
-def fold(layout: Home, query: str) -> int:
-    """Fold the manifests of finished batches and repairs except recent ones; return how many.
+def last_planned(folder: Path) -> int:
+    """Return the number of a query's last batch that has a manifest, 0 for none."""
+    return _of(folder, "batch").last()
 
-    If this is killed halfway, some of the remaining files are folded already; they are equal, and the next call
-    deletes them.
+
+def write_manifest(folder: Path, kind: Kind, manifest: BatchManifest) -> None:
+    """Write a new manifest.
+
+    Raises:
+        FileExistsError: if another machine has written one of this number.
     """
-    folder = layout.batch_manifests(query)
-    ends: dict[Kind, int] = {"batch": finished(layout, query), "repair": last_repair(layout, query)}
-    old = [
-        (kind, number, path)
-        for kind, end in ends.items()
-        for path in sorted(folder.glob(f"{kind}-*"))
-        if (number := int(path.name.removeprefix(f"{kind}-"))) <= end - RECENT
-    ]
-    if old:
-        with _folded(folder).opened() as database, database:
-            rows = ((kind, number, path.read_text("utf-8")) for kind, number, path in old)
-            database.executemany("INSERT OR REPLACE INTO manifests VALUES (?, ?, ?)", rows)
-        crash_point("queries.manifests-folded")
-    for _, _, path in old:
-        path.unlink()
-    return len(old)
+    _of(folder, kind).add(Row(manifest.number, kind, json.dumps(asdict(manifest))))
 
 
-def _folded(folder: Path) -> FoldedFile:
-    return FoldedFile(folder, _TABLES, f"or start over with `tidemark queries --forget {folder.name}`")
+def _of(folder: Path, kind: Kind) -> Manifests:
+    return Manifests(folder, kind, f"{RESTORE}, or start over with `tidemark queries --forget {folder.name}`")
 
 
-@read_once(1_000)
-def _of_file(path: Path) -> BatchManifest:
-    """Return a manifest, read once per process: the content of a name changes only when a query is forgotten."""
-    with naming(path, f"{RESTORE}, or start over with `tidemark queries --forget {path.parent.name}`"):
-        return _read(path.read_text("utf-8"))
-
-
-def _read(text: str) -> BatchManifest:
-    one = json.loads(text)
+def _read(row: Row) -> BatchManifest:
+    one = json.loads(row.body)
     return BatchManifest(
         one["number"],
         tuple((low, high) for low, high in one["spans"]),
         one["through_repair"],
         tuple(Scale(**each) for each in one["scales"]),
     )
-
-
-def write_manifest(folder: Path, kind: Kind, manifest: BatchManifest) -> None:
-    """Write a manifest atomically; if several machines may write, none overwrites the manifest of another."""
-    text = json.dumps(asdict(manifest))
-    write_sealed(_file(folder, kind, manifest.number), text, is_new=is_shared(folder))
 
 
 def next_spans(
@@ -261,10 +234,6 @@ def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: boo
         return True
     done = repaired(layout, query) if is_repaired else last
     return manifest is not None and done < manifest.number
-
-
-def _file(folder: Path, kind: Kind, number: int) -> Path:
-    return folder / f"{kind}-{number:08d}"
 
 
 def _largest(table: Path, number: str) -> int:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from lakehouse.engine.parts import file_items
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.kind import scanned as scanned_sides
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifest
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifests
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
 from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.spark.deviations import Frame
@@ -149,9 +149,7 @@ def rows_to_take(tables: QueryTables, since: int) -> Taken:
 def manifests_since(tables: QueryTables, since: int) -> list[BatchManifest]:
     """Return the finished batches after ``since``."""
     folder = tables.layout.batch_manifests(tables.query.name)
-    return [
-        require_manifest(folder, "batch", number) for number in range(max(since, 0) + 1, tables.through + 1)
-    ]
+    return require_manifests(folder, "batch", max(since, 0), tables.through)
 
 
 def rows_in_raw(tables: QueryTables, side: int, plans: Sequence[BatchManifest]) -> Taken:

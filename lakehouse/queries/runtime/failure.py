@@ -1,6 +1,6 @@
 """Failure that stops a query: the error of one of its operators, and its batch, until that batch is finished.
 
-batch_manifests/<query>/stopped     one JSON object; it is deleted when the batch has run again with success
+It is a row beside the query's manifests, which is deleted when the batch has run again with success.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from lakehouse.config.problems import Permanent
-from lakehouse.storage.atomic_files import write_json
+from lakehouse.storage.control.manifests import Manifests, Row, remove
 from lakehouse.storage.layout import Home
 
 
@@ -37,15 +37,20 @@ class Failure:
 
 def read_failure(layout: Home, query: str) -> Failure | None:
     """Return why a query is stopped, or None if it is not."""
-    path = layout.batch_manifests(query) / "stopped"
-    return Failure(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
+    row = _of(layout, query).read(1)
+    return Failure(**json.loads(row.body)) if row else None
 
 
 def write_failure(layout: Home, query: str, stopped: Failure) -> None:
     """Record why a query is stopped, replacing an earlier record."""
-    write_json(layout.batch_manifests(query) / "stopped", asdict(stopped))
+    _of(layout, query).put(Row(1, "stopped", json.dumps(asdict(stopped))))
 
 
 def clear_failure(layout: Home, query: str) -> None:
     """Record that a query runs again."""
-    (layout.batch_manifests(query) / "stopped").unlink(missing_ok=True)
+    if _of(layout, query).last():
+        remove([_of(layout, query)])
+
+
+def _of(layout: Home, query: str) -> Manifests:
+    return Manifests(layout.batch_manifests(query), "stopped")

@@ -22,6 +22,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     read_manifest,
     repaired,
     require_manifest,
+    require_manifests,
     write_manifest,
 )
 from lakehouse.queries.runtime.logged import Logged, LoggedRows, Reach, TakenRows, buckets_now
@@ -92,9 +93,7 @@ class QueryRepair(ABC, Generic[R]):
         Which of the earlier batches read a row makes no difference: a logged row came later.
         """
         folder = self.run.layout.batch_manifests(self.run.query.name)
-        return [
-            require_manifest(folder, "batch", number) for number in range(self.after + 1, self.through + 1)
-        ]
+        return require_manifests(folder, "batch", self.after, self.through)
 
     @cached_property
     def last(self) -> BatchManifest:

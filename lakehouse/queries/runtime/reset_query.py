@@ -1,28 +1,32 @@
 """Start a query over: delete its tables, manifests and outcomes, even if that is killed on the way several times.
 
-The meaning is deleted last, and is first replaced by one that no query has. A query that was only partly deleted is
-therefore refused as changed until it is deleted completely, so nothing depends on batches whose tables are missing.
+The meaning is deleted last, with the manifests, and is first replaced by one that no query has. A query that was only
+partly deleted is therefore refused as changed until it is deleted completely, so nothing depends on batches whose
+tables are missing.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 
-from lakehouse.storage.control.copies import drop, shared_in
 from lakehouse.storage.control.lease import lease
+from lakehouse.storage.control.manifests import Manifests, names_in, remove
 from lakehouse.storage.control.outcomes import forget_outcome
 from lakehouse.storage.layout import Home
 from lakehouse.storage.query_meaning import replace_definition
 from lakehouse.storage.tables.table_maintenance import remove_table
 
+# Of the manifests of a query; all go in one transaction.
+SERIES = ("batch", "repair", "stopped", "meaning")
 JOBS = ("run_queries", "repair_late", "check_queries", "maintain_queries")
 _FORGOTTEN = "(being forgotten)"
 
 
 def known_queries(layout: Home) -> list[str]:
     """Return the names of all queries that have tables or manifests, registered or not."""
-    folders = {place.parent for place in (*layout.tables_of("any"), layout.batch_manifests("any"))}
+    folders = {place.parent for place in layout.tables_of("any")}
     found = {path.name for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_dir()}
+    found |= set(names_in(layout.root, layout.batch_manifests("any").parent.name))
     return sorted(name for name in found if not name.startswith("."))
 
 
@@ -42,10 +46,6 @@ def forget(layout: Home, query: str) -> int:
             remove_table(table)
         for job in JOBS:
             forget_outcome(layout, job, query)
-        for path in {*plans.iterdir(), *shared_in(plans)}:
-            if path.name != "query":
-                drop(path)
         layout.reported_misses(query).unlink(missing_ok=True)
-        drop(plans / "query")
-        plans.rmdir()
+        remove(Manifests(plans, series) for series in SERIES)
         return size

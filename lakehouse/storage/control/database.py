@@ -55,8 +55,9 @@ def told(url: str) -> Iterator[None]:
 
     Raises:
         ControlUnreachable: for every error of the database or its driver.
+        FileExistsError: when a row that should be new is there.
     """
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
     try:
         yield
@@ -64,6 +65,8 @@ def told(url: str) -> Iterator[None]:
         raise ControlUnreachable(
             f"control store {masked(url)}: its driver is missing ({error}): {EXTRA}"
         ) from None
+    except IntegrityError:
+        raise FileExistsError(17, "Another process has written it", masked(url)) from None
     except SQLAlchemyError as error:
         # Not from it: the error before holds statements, values and what the driver was given.
         raise ControlUnreachable(f"control store {masked(url)}: {_words(url, error)}") from None

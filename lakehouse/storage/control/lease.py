@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from lakehouse.storage.control.copies import copy_parts
 from lakehouse.storage.control.place import Place, place_of, require_own
 from lakehouse.storage.control.seal import seal_tables
 from lakehouse.storage.tables.tables_place import home_of, in_home, is_on_store
@@ -69,7 +68,6 @@ def _in_database(place: Place, timeout_s: float) -> Iterator[None]:
     try:
         if not taken.is_clean:
             seal_tables(place, taken.fence)
-        copy_parts(place)
     except BaseException:
         session.give_back(place.home, place.name, is_clean=False)
         raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,10 @@ from lakehouse.storage.control.database import ControlUnreachable
 from lakehouse.storage.control.schema import TABLES, VERSION, require_known
 from lakehouse.storage.damaged import DamagedFile
 
+# A statement, and the values of each of its rows.
+Change = tuple[str, Sequence[Mapping[str, Any]]]
 _TIMEOUT_S = 30
-_RESTORE = (
-    "restore it from a copy of the home, or remove it and lose how jobs ended, tokens and delivered alarms"
-)
+_RESTORE = "restore it from a copy of the home; without its manifests files would be read twice"
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,27 @@ class LocalStore:
 
     def change(self, statement: str, **values: Any) -> int:
         """Change rows; return how many. They are on disk when this returns."""
+        self._make()
+        with self._opened() as database:
+            return database.execute(statement, {"home": "", **values}).rowcount
+
+    def _make(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Its journal has the permissions of the file.
         os.close(os.open(self.path, os.O_CREAT | os.O_RDONLY, 0o600))
+
+    def transact(self, changes: Sequence[Change]) -> None:
+        """Make changes in one transaction; they are on disk when this returns.
+
+        Raises:
+            FileExistsError: when a row that should be new is there.
+        """
+        self._make()
         with self._opened() as database:
-            return database.execute(statement, {"home": "", **values}).rowcount
+            database.execute("BEGIN IMMEDIATE")
+            for statement, rows in changes:
+                database.executemany(statement, [{"home": "", **row} for row in rows])
+            database.execute("COMMIT")
 
     def examined(self) -> str:
         """Return where the file is, and of which version its tables; every page of it is looked at.
@@ -81,6 +97,8 @@ class LocalStore:
                 yield database
         except sqlite3.OperationalError as error:
             raise ControlUnreachable(f"control store {self.path}: {error}") from error
+        except sqlite3.IntegrityError as error:
+            raise FileExistsError(17, "Another process has written it", str(self.path)) from error
         except sqlite3.DatabaseError as error:
             raise DamagedFile(f"{self.path} is damaged ({error}): {_RESTORE}") from error
 

@@ -13,6 +13,8 @@ from lakehouse.storage.control.local import LocalStore
 from lakehouse.storage.control.schema import ROWS
 from lakehouse.storage.control.store import FILE, store_of
 
+_PAGE = 5_000
+
 
 def move_in(root: Path) -> None:
     """Move the rows of a home's file into its database; nothing where there is none, or it cannot be written now.
@@ -26,6 +28,9 @@ def move_in(root: Path) -> None:
         for table, columns in ROWS.items():
             names = ", ".join(f":{name}" for name in columns)
             add = f"INSERT INTO {table} VALUES (:home, {names}) ON CONFLICT DO NOTHING"
-            for row in file.rows(f"SELECT {', '.join(columns)} FROM {table} WHERE home = :home"):
-                store.change(add, **dict(zip(columns, row, strict=True)))
+            page = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE rowid > :after ORDER BY rowid LIMIT {_PAGE}"
+            after = 0
+            while rows := file.rows(page, after=after):
+                store.transact([(add, [dict(zip(columns, row, strict=True)) for _, *row in rows])])
+                after = rows[-1][0]
         file.path.unlink()

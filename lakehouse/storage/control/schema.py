@@ -5,7 +5,8 @@
     tidemark_outcomes    how each job last ended, by job and stream, as JSON
     tidemark_tokens      hashes of tokens, and what each is good for: lists as JSON, no list of streams for all
     tidemark_delivered   up to which batch and repair of a query the changes of its alarms were confirmed or refused
-    tidemark_files       small files that homes of several machines share (copies.py); none in a file
+    tidemark_manifests   what each batch reads, and what a query means, with a checksum (manifests.py)
+    tidemark_files       the files of ingest manifests, by name and by content
     tidemark_heartbeats  the last heartbeat of each service, bridge and collector, as JSON; none in a file
     tidemark_refused     changes of alarms that the address refused, as they were posted; until it takes them
 
@@ -35,9 +36,14 @@ TABLES = (
     "repair BIGINT NOT NULL, PRIMARY KEY (home, query))",
     "CREATE TABLE tidemark_refused (home TEXT NOT NULL, query TEXT NOT NULL, alarm TEXT NOT NULL, "
     "change BIGINT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (home, query, alarm, change))",
-    "CREATE TABLE tidemark_files (home TEXT NOT NULL, path TEXT NOT NULL, part TEXT NOT NULL, "
-    "change BIGINT NOT NULL, content TEXT, PRIMARY KEY (home, path))",
-    "CREATE UNIQUE INDEX tidemark_changes ON tidemark_files (home, part, change)",
+    "CREATE TABLE tidemark_manifests (home TEXT NOT NULL, part TEXT NOT NULL, number BIGINT NOT NULL, "
+    "kind TEXT NOT NULL, body TEXT NOT NULL, sum TEXT NOT NULL, PRIMARY KEY (home, part, number))",
+    # Of these few are kept forever, and all are asked for.
+    "CREATE INDEX tidemark_few ON tidemark_manifests (home, part, kind) WHERE kind NOT IN ('files', 'kafka')",
+    "CREATE TABLE tidemark_files (home TEXT NOT NULL, part TEXT NOT NULL, path TEXT NOT NULL, "
+    "batch BIGINT NOT NULL, size BIGINT NOT NULL, mtime_ns BIGINT NOT NULL, digest TEXT NOT NULL, "
+    "is_read INTEGER NOT NULL, PRIMARY KEY (home, part, path, batch))",
+    "CREATE INDEX tidemark_contents ON tidemark_files (home, part, digest)",
     "CREATE TABLE tidemark_heartbeats (home TEXT NOT NULL, kind TEXT NOT NULL, stream TEXT NOT NULL, "
     "heartbeat TEXT NOT NULL, PRIMARY KEY (home, kind, stream))",
 )
@@ -47,6 +53,8 @@ ROWS = {
     "tidemark_delivered": ("query", "batch", "repair"),
     "tidemark_refused": ("query", "alarm", "change", "body"),
     "tidemark_tokens": ("name", "hash", "scopes", "streams", "created_at"),
+    "tidemark_manifests": ("part", "number", "kind", "body", "sum"),
+    "tidemark_files": ("part", "path", "batch", "size", "mtime_ns", "digest", "is_read"),
 }
 # One process changes the tables at a time; any number that no lease has by chance.
 _CHANGING = 7_305_190_428_113_220_608

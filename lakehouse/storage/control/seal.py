@@ -7,9 +7,9 @@ that was paused, either the question or the commit fails, and nothing that it wr
 
 A lease that was given back needs none: seals are made after deaths, lost sessions and killed databases only.
 
-A file that is no table's (a manifest, a published version, the pointer) is sealed likewise: its writer has a draft of
-it first, then asks, then gives the draft its name, and a successor deletes drafts before it writes. So either the
-question fails, or there is no draft to be renamed.
+A file that is no table's (a published version, the pointer) is sealed likewise: its writer has a draft of it first,
+then asks, then gives the draft its name, and a successor deletes drafts before it writes. So either the question fails,
+or there is no draft to be renamed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakehouse.storage.atomic_files import replacing
-from lakehouse.storage.control.copies import putting
 from lakehouse.storage.control.place import Place, place_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.tables_place import delta_table
@@ -57,15 +56,14 @@ def naming_drafts(folder: Path) -> Iterator[None]:
         raise
 
 
-def write_sealed(path: Path, text: str, *, is_new: bool = False) -> None:
-    """Replace a file durably, or write one that is new, here and for other homes, unless a successor has the lease.
+def write_sealed(path: Path, text: str) -> None:
+    """Replace a file durably, unless a successor has the lease.
 
     Raises:
         LeaseLost: when it has; what it has written stays.
-        FileExistsError: when a file that should be new is there.
     """
     try:
-        with putting(path, text, is_new=is_new), replacing(path, durable=True, is_new=is_new) as file:
+        with replacing(path, durable=True) as file:
             file.write(text.encode("utf-8"))
             require_leases(path.parent)
     except FileNotFoundError:
@@ -87,15 +85,13 @@ def fences(path: Path) -> dict[str, str]:
 
 
 def seal_tables(place: Place, fence: int) -> list[Path]:
-    """Seal every table that the holder of a lease may have written, and its manifests; return the tables.
+    """Seal every table that the holder of a lease may have written; return them.
 
     Those are of the same stream or query. Others that write them meanwhile must try again.
     """
     from deltalake import CommitProperties
 
     own = place.name.removesuffix(_FILES)
-    if "/" in own:
-        _delete_drafts(Home(place.root), Path(own).name)
     tables = Home(place.root).tables
     folders = [kind / Path(own).name for kind in sorted(tables.iterdir())] if "/" in own else [tables / own]
     sealed = [folder for folder in folders if (folder / "_delta_log").is_dir()]
@@ -105,9 +101,3 @@ def seal_tables(place: Place, fence: int) -> list[Path]:
         properties = CommitProperties({"tidemark.fence": told[PROPERTY]}, _TRIES)
         known.alter.set_table_properties(told, raise_if_not_exists=False, commit_properties=properties)
     return sealed
-
-
-def _delete_drafts(layout: Home, name: str) -> None:
-    for folder in (layout.manifests(name), layout.batch_manifests(name)):
-        for draft in folder.glob(".*"):
-            draft.unlink(missing_ok=True)

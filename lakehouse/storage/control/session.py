@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -20,6 +20,8 @@ from lakehouse.storage.control.schema import create_tables, version_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+    from lakehouse.storage.control.local import Change
 
 # After so long without a word from its process a session ends; a thread says one several times in it.
 SILENT_S = 60
@@ -126,6 +128,29 @@ class Session:
         with self._one_at_a_time:
             return int(self._ask(lambda: self._run(statement, **values)).rowcount)
 
+    def transact(self, changes: Sequence[Change]) -> None:
+        """Make changes in one transaction, unless this process has lost its leases.
+
+        Raises:
+            LeaseLost: when it has.
+            FileExistsError: when a row that should be new is there.
+        """
+        with self._one_at_a_time:
+            self.require()
+            self._ask(lambda: self._run_all(changes))
+
+    def _run_all(self, changes: Sequence[Change]) -> None:
+        self._run("BEGIN")
+        try:
+            for statement, rows in changes:
+                if rows:
+                    self._execute(statement, list(rows))
+            self._run("COMMIT")
+        except BaseException:
+            with suppress(ControlUnreachable):
+                self._run("ROLLBACK")
+            raise
+
     def require(self) -> None:
         """Make sure that this process has every lease that it took, at the cost of one round trip.
 
@@ -168,6 +193,9 @@ class Session:
         return self._run(statement, **values).scalar()
 
     def _run(self, statement: str, **values: Any) -> Any:
+        return self._execute(statement, values)
+
+    def _execute(self, statement: str, values: Any) -> Any:
         from sqlalchemy import text
 
         if self._is_lost:

@@ -8,13 +8,14 @@ Statements are in the SQL that both know, and each is a transaction of its own. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakehouse.storage.control.database import ControlUnreachable
-from lakehouse.storage.control.local import LocalStore
+from lakehouse.storage.control.local import Change, LocalStore
 from lakehouse.storage.control.place import NAME, place_of
 from lakehouse.storage.damaged import DamagedFile
 
@@ -32,6 +33,9 @@ class Store(Protocol):
 
     def change(self, statement: str, **values: Any) -> int:
         """Change rows, durably; return how many."""
+
+    def transact(self, changes: Sequence[Change]) -> None:
+        """Make changes in one transaction; a row that should be new and is there ends it with FileExistsError."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,12 @@ class SharedStore:
     def change(self, statement: str, **values: Any) -> int:
         """Change rows; return how many."""
         return self.session.change(statement, home=self.home, **values)
+
+    def transact(self, changes: Sequence[Change]) -> None:
+        """Make changes in one transaction, unless this process has lost its leases."""
+        self.session.transact(
+            [(text, [{"home": self.home, **row} for row in rows]) for text, rows in changes]
+        )
 
 
 def require_version(root: Path) -> None:

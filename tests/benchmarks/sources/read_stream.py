@@ -321,7 +321,7 @@ def _without_memory(way: str, home: Home) -> dict[str, Any]:
     """Return what becomes of a new file's rows if the record of batches is lost, and tables are not."""
     before = home.rows_in()
     if way == MANIFESTS:
-        shutil.rmtree(home.settings.layout.manifests("readings"))
+        (home.settings.layout.root / "control.sqlite").unlink()
     else:
         shutil.rmtree(home.folder / "checkpoint")
     home.land()

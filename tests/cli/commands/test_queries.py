@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.layout import Home
-from lakehouse.storage.query_meaning import replace_definition
+from lakehouse.storage.query_meaning import read_definition, replace_definition
 from tests.cli.conftest import Tidemark
 from tests.queries.joined import declare, run_by_hand, write_ledger
 
@@ -122,7 +122,7 @@ def test_nobody_to_ask_removes_nothing(tidemark: Tidemark, tmp_path: Path) -> No
     ended = tidemark("queries", "--forget", "replies")
 
     assert ended.returncode != 0
-    assert settings.layout.batch_manifests("replies").exists()
+    assert read_definition(settings.layout.batch_manifests("replies"))
 
 
 def test_forgetting_is_refused_while_the_query_runs(called: Tidemark, tmp_path: Path) -> None:

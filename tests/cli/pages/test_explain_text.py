@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.storage.query_meaning import read_definition
 from tests.cli.conftest import Tidemark
 from tests.queries.scanned import KINDS, declare, run_by_hand, stop
 
@@ -100,5 +101,6 @@ def test_a_stopped_query_is_told_with_what_to_do_and_can_be_forgotten(
     assert f"{query} is stopped: {why}" in listed and f"state: stopped; {why}" in told
     assert forgotten.returncode == 0
     assert (
-        not settings.layout.operators(query).exists() and not settings.layout.batch_manifests(query).exists()
+        not settings.layout.operators(query).exists()
+        and read_definition(settings.layout.batch_manifests(query)) is None
     )

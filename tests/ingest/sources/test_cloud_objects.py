@@ -100,7 +100,7 @@ def test_look_for_more_begins_behind_the_last_key(
     landing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ordered = source(f"{landing}/*.csv", key_order="time", full_listing="1d")
-    store = ManifestStore(tmp_path / "manifests")
+    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
     for number in range(5):
         put(f"{landing}/2026-01-05T{number}.csv", b"")
     assert store.add_files(ordered) == 5
@@ -118,7 +118,7 @@ def test_look_for_more_begins_behind_the_last_key(
     monkeypatch.setattr(object_store, "listed", noting)
     put(f"{landing}/2026-01-06T0.csv", b"")
 
-    assert ManifestStore(tmp_path / "manifests").add_files(ordered) == 1
+    assert ManifestStore(tmp_path / "var" / "manifests" / "s").add_files(ordered) == 1
     assert asked == ["2026-01-06T0.csv"]
 
 

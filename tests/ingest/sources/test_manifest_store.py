@@ -1,13 +1,14 @@
-"""Folded manifests answer as those that are not: which files and messages were read, and which columns came when."""
+"""Manifests as rows: which files and messages were read, and which columns came when."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,19 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.config.stream import Source
-from lakehouse.ingest.sources.manifest import Manifest, OffsetRange
+from lakehouse.ingest.sources.manifest import OffsetRange
 from lakehouse.ingest.sources.manifest_store import ManifestStore
-from lakehouse.storage.crashpoint import FOLDING_POINTS, SPLIT_POINTS
-from lakehouse.storage.folded_file import RECENT, FoldedDamaged
+from lakehouse.storage.control.local import LocalStore
+from lakehouse.storage.control.manifests import names_in
+from lakehouse.storage.control.store import FILE
 
 ID = "cotmujI_SuCbmLd1Pj57BQ"
-KILLED = """
-import sys
-from pathlib import Path
-from lakehouse.ingest.sources.manifest_store import ManifestStore
-store = ManifestStore(Path(sys.argv[1]))
-store.fold(store.last_batch)
-"""
 
 
 def source(folder: Path) -> Source:
@@ -39,20 +34,13 @@ def land(folder: Path, names: str, header: str = "time,temp") -> None:
         (folder / f"{name}.csv").write_text(f"{header}\n1,2\n")
 
 
-def long_ago(folder: Path, store: ManifestStore) -> None:
-    """Put as many batches behind those there are as stay unfolded."""
-    for _ in range(RECENT):
-        store.add_ranges([()])
-
-
 def shown(store: ManifestStore, source: Source, folder: Path) -> tuple[object, ...]:
-    """What can be asked of a landing, whether its manifests are folded or not."""
+    """What can be asked of a landing."""
     paths = [path.name for path in sorted(folder.glob("*.csv"))]
     files = sorted((each.path, each.size, each.fields, dict(each.columns)) for each in store.files_of(paths))
     new = [path for path, _ in store.new_files(source)]
     return (
         store.last_batch,
-        store.missing,
         new,
         store.changed_files,
         files,
@@ -64,32 +52,30 @@ def shown(store: ManifestStore, source: Source, folder: Path) -> tuple[object, .
 arrivals = st.one_of(
     st.tuples(st.just("files"), st.sampled_from(["time,temp", "time,temp,room", "time", "temp"])),
     st.tuples(st.just("change"), st.integers(0, 5)),
-    st.tuples(st.sampled_from(["kafka", "lost", "requeue", "fold"]), st.none()),
+    st.tuples(st.sampled_from(["kafka", "lost", "requeue"]), st.none()),
 )
 
 
 @given(st.lists(arrivals, max_size=25))
-@settings(max_examples=60, deadline=None)
-def test_folded_at_any_time_a_landing_says_what_one_says_that_never_was(
+@settings(max_examples=40, deadline=None)
+def test_a_store_that_is_opened_for_each_step_says_what_one_says_that_stays_open(
     steps: list[tuple[str, object]],
 ) -> None:
-    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakehouse.ingest.sources.manifest_store.RECENT", 2)
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        asked = source(folder)
+        asked, opened = source(folder), folder / "var" / "manifests" / "opened"
+        stays = ManifestStore(folder / "var" / "manifests" / "stays")
         for number, step in enumerate(steps):
-            stores = [ManifestStore(folder / "folded"), ManifestStore(folder / "kept")]
+            stores = [ManifestStore(opened), stays]
             _take(step, number, stores, folder)
             for store in stores:
                 store.add_files(asked)
-        one, other = ManifestStore(folder / "folded"), ManifestStore(folder / "kept")
         land(folder, "z", "time,new")
 
-        assert shown(one, asked, folder) == shown(other, asked, folder)
-        assert one.add_files(asked) == other.add_files(asked) == 1
-        assert one.manifests[-1] == other.manifests[-1]
-        few = [manifest for manifest in one.manifests if manifest.kind in ("lost", "requeue")]
-        assert few == [manifest for manifest in other.manifests if manifest.kind in ("lost", "requeue")]
+        assert shown(ManifestStore(opened), asked, folder) == shown(stays, asked, folder)
+        assert ManifestStore(opened).add_files(asked) == stays.add_files(asked) == 1
+        assert ManifestStore(opened).behind(0) == stays.behind(0)
+        assert [each.batch for each in stays.behind(0)] == list(range(1, stays.last_batch + 1))
 
 
 def _take(step: tuple[str, object], number: int, stores: list[ManifestStore], folder: Path) -> None:
@@ -106,84 +92,55 @@ def _take(step: tuple[str, object], number: int, stores: list[ManifestStore], fo
             store.give_up(given, store.last_batch + 1)
         if kind == "requeue":
             store.add_requeue(("bad_number",))
-    if kind == "fold":
-        stores[0].fold(stores[0].last_batch)
 
 
-def test_old_manifests_are_one_file_and_a_file_read_long_ago_is_not_read_again(tmp_path: Path) -> None:
-    land(tmp_path, "abcd")
-    store = ManifestStore(tmp_path / "landing")
-    store.add_files(source(tmp_path))
-    store.add_requeue(())
-    long_ago(tmp_path, store)
+def test_a_manifest_is_written_once_by_whichever_store_comes_first(tmp_path: Path) -> None:
+    first, second = (ManifestStore(tmp_path / "var" / "manifests" / "s") for _ in range(2))
+    first.add_requeue(("first",))
 
-    assert store.fold(store.last_batch) == 2
-
-    left = sorted(path.name for path in store.folder.glob("*.json"))
-    # A requeue is needed to tell what is open in quarantine.
-    assert (left[0], len(left)) == ("00000003.json", RECENT + 1)
-    for each in (store, ManifestStore(store.folder)):
-        assert (each.add_files(source(tmp_path)), each.fold(each.last_batch)) == (0, 0)
-    assert [file.fields for file in store.files_of(["c.csv"])] == [("time", "temp")]
+    with pytest.raises(FileExistsError):
+        second.add_requeue(("second",))
+    assert [each.reasons for each in ManifestStore(first.folder).behind(0)] == [("first",)]
 
 
 def test_columns_are_compared_with_those_of_files_long_ago(tmp_path: Path) -> None:
     land(tmp_path, "a", "time,temp,room")
-    store = ManifestStore(tmp_path / "landing")
+    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
     store.add_files(source(tmp_path))
     land(tmp_path, "b", "time,temp")
     store.add_files(source(tmp_path))
-    long_ago(tmp_path, store)
-    assert store.fold(store.last_batch) == 2
+    store.add_ranges([()] * 9)
+    store = ManifestStore(store.folder)
 
     land(tmp_path, "c", "time,room,floor")
     store.add_files(source(tmp_path))
 
-    assert store.manifests[-1].schema_changes == ("c.csv: gained floor", "c.csv: lost temp")
+    assert store.behind(11)[-1].schema_changes == ("c.csv: gained floor", "c.csv: lost temp")
 
 
-def test_manifests_of_unfinished_batches_are_not_folded(tmp_path: Path) -> None:
-    store = ManifestStore(tmp_path)
-    store.add_ranges([()] * (RECENT + 5))
-
-    assert store.fold(finished=RECENT + 2) == 2
-    assert ManifestStore(tmp_path).behind(RECENT + 2) == [Manifest(RECENT + n, "kafka") for n in (3, 4, 5)]
-
-
-def test_killed_in_the_midst_of_folding_nothing_counts_twice(tmp_path: Path) -> None:
+def test_a_question_about_old_files_costs_no_more_behind_many_manifests(tmp_path: Path) -> None:
+    """Every question is a search of an index: none goes through the rows of a stream."""
+    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
     land(tmp_path, "abcd")
-    store = ManifestStore(tmp_path / "landing")
     store.add_files(source(tmp_path))
-    long_ago(tmp_path, store)
-    before = shown(store, source(tmp_path), tmp_path)
-    [point] = FOLDING_POINTS
-    environment = os.environ | {"TIDEMARK_CRASH_AT": point}
+    plans = list[str]()
+    with closing(sqlite3.connect(tmp_path / "var" / FILE)) as database, pytest.MonkeyPatch.context() as patch:
 
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(store.folder)], env=environment, check=False)
+        def explained(_: object, statement: str, **values: object) -> list[tuple[object, ...]]:
+            asked = {"home": "", **values}
+            plans.extend(row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {statement}", asked))
+            return database.execute(statement, asked).fetchall()
 
-    assert ended.returncode == -signal.SIGKILL
-    assert len(list(store.folder.glob("*.json"))) == RECENT + 2
-    again = ManifestStore(store.folder)
-    assert shown(again, source(tmp_path), tmp_path) == before
-    assert again.fold(again.last_batch) == 0
-    assert len(list(store.folder.glob("*.json"))) == RECENT
-    assert shown(ManifestStore(store.folder), source(tmp_path), tmp_path) == before
+        patch.setattr(LocalStore, "rows", explained)
+        again = ManifestStore(store.folder)
+        again.new_files(source(tmp_path))
+        again.files_of(["a.csv"])
+        again.behind(0)
+        again.add_files(source(tmp_path), lambda _: False)
+        names_in(tmp_path / "var", "manifests")
 
-
-def test_a_manifest_that_is_gone_is_missed_and_what_was_folded_too(tmp_path: Path) -> None:
-    store = ManifestStore(tmp_path)
-    store.add_ranges([()] * (RECENT + 5))
-    shutil.copytree(tmp_path, tmp_path / "copy")
-    (tmp_path / "copy" / "00000002.json").unlink()
-    store.fold(store.last_batch)
-    (tmp_path / "folded.sqlite").unlink()
-
-    assert ManifestStore(tmp_path).missing == 1
-    (tmp_path / "folded.sqlite").write_bytes(b"rubbish" * 99)
-    with pytest.raises(FoldedDamaged, match=r"folded\.sqlite: file is not a database: restore that file"):
-        ManifestStore(tmp_path)
-    gapped = ManifestStore(tmp_path / "copy")
-    assert (gapped.missing, gapped.fold(gapped.last_batch)) == (2, 0)
+    tables = [plan for plan in plans if "tidemark_" in plan or " m " in plan]
+    assert tables and not [plan for plan in tables if not plan.startswith("SEARCH")]
 
 
 HALVED = """
@@ -193,22 +150,22 @@ from pathlib import Path
 from lakehouse.ingest.sources.manifest import halves
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 store = ManifestStore(Path(sys.argv[1]))
-store.put_in_place(replace(store.manifests[1], kind="split", files=()), *halves(store.manifests[1]))
+one = store.behind(1)[0]
+store.put_in_place(replace(one, kind="split", files=()), *halves(one))
 """
 
 
-@pytest.mark.parametrize("point", [SPLIT_POINTS[0], *(f"ingest.manifest-written:{n}" for n in (1, 3))])
-def test_killed_in_the_midst_of_a_split_each_file_is_in_one_manifest(tmp_path: Path, point: str) -> None:
+def test_killed_after_a_split_each_file_is_in_one_manifest(tmp_path: Path) -> None:
     land(tmp_path, "abcdefg")
     files = source(tmp_path)
-    store = ManifestStore(tmp_path / "manifests")
+    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
     store.add_files(files)
-    environment = os.environ | {"TIDEMARK_CRASH_AT": point}
+    environment = os.environ | {"TIDEMARK_CRASH_AT": "ingest.manifest-written"}
 
     ended = subprocess.run([sys.executable, "-c", HALVED, str(store.folder)], env=environment, check=False)
 
     assert ended.returncode == -signal.SIGKILL
     again = ManifestStore(store.folder)
     again.add_files(files)
-    assert sorted(os.path.basename(f.path)[0] for m in again.manifests for f in m.files) == list("abcdefg")
-    assert again.missing is None
+    assert sorted(os.path.basename(f.path)[0] for m in again.behind(0) for f in m.files) == list("abcdefg")
+    assert [each.batch for each in again.behind(0)] == list(range(1, again.last_batch + 1))

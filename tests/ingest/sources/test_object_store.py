@@ -179,13 +179,13 @@ def test_object_that_is_replaced_after_it_was_listed_is_not_read(
     csv = source(empty, "in/*.csv")
     for name, first in (("a", b"x,y\n1,2\n"), ("b", b"x,y\n5,6\n"), ("c", b"")):
         empty.put(f"in/{name}.csv", first)
-    store = ManifestStore(tmp_path / "manifests")
+    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
     store.add_files(csv)
     empty.put("in/a.csv", content)
 
     read = [
         (record["record"][0].as_py(), record["fault"][0].as_py())
-        for file in store.manifests[0].files
+        for file in store.behind(0)[0].files
         for record in records_of(file, csv)
         if record.num_rows
     ]
@@ -301,7 +301,7 @@ def test_look_for_more_costs_no_more_with_the_age_of_the_store(
     )
     for number in range(25):
         empty.put(f"in/2026-01-05T{number:05}.csv", b"{}\n")
-    store = ManifestStore(tmp_path / "manifests")
+    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
     with requests(empty) as first:
         assert store.add_files(ordered) == 25
     aged(monkeypatch, 11)
@@ -310,7 +310,7 @@ def test_look_for_more_costs_no_more_with_the_age_of_the_store(
     empty.put("in/2026-01-06T00001.csv", b"{}\n")
 
     with requests(empty) as third:
-        assert ManifestStore(tmp_path / "manifests").add_files(ordered) == 1
+        assert ManifestStore(tmp_path / "var" / "manifests" / "s").add_files(ordered) == 1
 
     listings = [[each for each in asked if "list-type" in each] for asked in (first, second, third)]
     assert [len(each) for each in listings] == [1, 1, 1]
@@ -319,7 +319,7 @@ def test_look_for_more_costs_no_more_with_the_age_of_the_store(
         False,
         True,
     ]
-    assert (len(third), len(ManifestStore(tmp_path / "manifests").manifests)) == (2, 2)
+    assert (len(third), len(ManifestStore(tmp_path / "var" / "manifests" / "s").behind(0))) == (2, 2)
 
 
 @pytest.mark.parametrize("late", ["a little", "a lot"])
@@ -327,7 +327,7 @@ def test_key_that_comes_behind_a_greater_one_is_found(
     empty: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
 ) -> None:
     ordered = source(empty, "in/*.csv", key_order="time", full_listing="1h", format="ndjson")
-    store = ManifestStore(tmp_path / "manifests")
+    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
     for key in ("a", "c"):
         empty.put(f"in/{key}.csv", b"")
     assert store.add_files(ordered) == 2
@@ -356,7 +356,7 @@ def test_object_that_is_not_given_waits_and_stops_no_other(
         return given(place, at, size, tag)
 
     monkeypatch.setattr(store_objects, "piece", not_all)
-    store = ManifestStore(tmp_path / "manifests")
+    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
 
     assert store.add_files(source(empty, "in/*.csv")) == 1
     with pytest.raises(StoreUnavailable, match=r"none of 1 new objects can be read: .*AccessDenied"):
@@ -364,7 +364,7 @@ def test_object_that_is_not_given_waits_and_stops_no_other(
     refused.clear()
 
     assert store.add_files(source(empty, "in/*.csv")) == 1
-    assert [file.path[-5:] for each in store.manifests for file in each.files] == ["b.csv", "a.csv"]
+    assert [file.path[-5:] for each in store.behind(0) for file in each.files] == ["b.csv", "a.csv"]
 
 
 @contextmanager
@@ -412,10 +412,10 @@ def test_connection_that_breaks_off_in_the_midst_of_an_object_is_tried_again(emp
 
 def test_small_object_costs_one_request_to_look_at_and_one_to_read(empty: S3, tmp_path: Path) -> None:
     empty.put("in/a.csv", b"x,y\n1,2\n")
-    store, csv = ManifestStore(tmp_path / "manifests"), source(empty, "in/*.csv")
+    store, csv = ManifestStore(tmp_path / "var" / "manifests" / "s"), source(empty, "in/*.csv")
     with requests(empty) as asked:
         store.add_files(csv)
-        for _ in records_of(store.manifests[0].files[0], csv):
+        for _ in records_of(store.behind(0)[0].files[0], csv):
             pass
 
     assert ["list-type" in each for each in asked] == [True, False, False]

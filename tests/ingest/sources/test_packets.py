@@ -125,11 +125,11 @@ def test_a_file_that_is_no_capture_is_handed_out_with_what_is_wrong(
     tmp_path: Path, content: bytes, told: str
 ) -> None:
     (tmp_path / "a.pcap").write_bytes(content)
-    store = ManifestStore(tmp_path / "landing")
+    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
 
     store.add_files(Source.model_validate({"path": f"{tmp_path}/*.pcap", "format": "pcap", "settle": 0}))
 
-    assert told in (store.manifests[0].files[0].unreadable or "")
+    assert told in (store.behind(0)[0].files[0].unreadable or "")
 
 
 @pytest.mark.slow

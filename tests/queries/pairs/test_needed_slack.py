@@ -12,7 +12,13 @@ import pytest
 
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, require_manifest, write_manifest
+from lakehouse.queries.runtime.batch_manifest import (
+    BatchManifest,
+    Scale,
+    last_planned,
+    require_manifest,
+    write_manifest,
+)
 from lakehouse.settings import Settings
 from lakehouse.storage.layout import Home
 from tests.queries.joined import declare
@@ -63,11 +69,8 @@ def repaired(settings: Settings, *plans: BatchManifest) -> tuple[Home, PairsQuer
 
 
 def told(layout: Home, query: PairsQuery) -> dict[int, tuple[int, list[Any]]]:
-    last = require_manifest(
-        layout.batch_manifests(query.name),
-        "batch",
-        len(list(layout.batch_manifests(query.name).glob("batch-*"))),
-    )
+    folder = layout.batch_manifests(query.name)
+    last = require_manifest(folder, "batch", last_planned(folder))
     return {
         bucket: (until, rows.tolist())
         for bucket, (until, rows) in missed_by_bucket(layout, query, last).items()

@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.queries.runtime import batch_manifest
 from lakehouse.queries.runtime.batch_manifest import (
     LEAST,
     BatchManifest,
-    Kind,
     ManifestMissing,
     Scale,
     Wanted,
@@ -27,7 +23,6 @@ from lakehouse.queries.runtime.batch_manifest import (
     write_manifest,
 )
 from lakehouse.queries.runtime.logged import in_new_buckets
-from lakehouse.storage.crashpoint import QUERY_FOLDING_POINTS
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import Entry
 
@@ -43,27 +38,32 @@ def test_the_last_plan_is_the_one_begun_else_the_finished_one_and_one_that_is_go
 ) -> None:
     plans = [BatchManifest(number, ((number - 1, number), (0, number))) for number in (1, 2)]
     for plan in plans:
-        write_manifest(tmp_path / "q", "batch", plan)
-    write_manifest(tmp_path / "q", "repair", BatchManifest(1, ((0, 2),)))
+        write_manifest(tmp_path / "batch_manifests" / "q", "batch", plan)
+    write_manifest(tmp_path / "batch_manifests" / "q", "repair", BatchManifest(1, ((0, 2),)))
 
-    assert [last_manifest(tmp_path / "q", "batch", done) for done in (0, 1, 2)] == [
+    assert [last_manifest(tmp_path / "batch_manifests" / "q", "batch", done) for done in (0, 1, 2)] == [
         plans[0],
         plans[1],
         plans[1],
     ]
-    assert last_manifest(tmp_path / "q", "repair", 1) == BatchManifest(1, ((0, 2),))
-    assert last_manifest(tmp_path / "other", "batch", 0) is None
+    assert last_manifest(tmp_path / "batch_manifests" / "q", "repair", 1) == BatchManifest(1, ((0, 2),))
+    assert last_manifest(tmp_path / "batch_manifests" / "other", "batch", 0) is None
     with pytest.raises(
-        ManifestMissing, match=r"batch-00000003 is not there: restore that folder.*--forget q"
+        ManifestMissing, match=r"batch manifest 3 of query q is not in the control store.*--forget q"
     ):
-        last_manifest(tmp_path / "q", "batch", 3)
+        last_manifest(tmp_path / "batch_manifests" / "q", "batch", 3)
 
 
 def test_which_repairs_a_batch_is_told_of_is_read_back(tmp_path: Path) -> None:
-    write_manifest(tmp_path, "batch", BatchManifest(1, ((0, 1), (0, 1))))
-    write_manifest(tmp_path, "batch", BatchManifest(2, ((1, 2), (1, 2)), through_repair=3))
+    write_manifest(tmp_path / "batch_manifests" / "q", "batch", BatchManifest(1, ((0, 1), (0, 1))))
+    write_manifest(
+        tmp_path / "batch_manifests" / "q", "batch", BatchManifest(2, ((1, 2), (1, 2)), through_repair=3)
+    )
 
-    assert [require_manifest(tmp_path, "batch", number).through_repair for number in (1, 2)] == [0, 3]
+    assert [
+        require_manifest(tmp_path / "batch_manifests" / "q", "batch", number).through_repair
+        for number in (1, 2)
+    ] == [0, 3]
 
 
 @pytest.mark.parametrize(
@@ -86,46 +86,13 @@ def test_a_batch_takes_whole_ingest_batches_up_to_a_number_of_rows(
     assert next_spans(taken, (left, right), most) == expected
 
 
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 5), st.booleans())
-@settings(max_examples=25, deadline=None)
-def test_folding_manifests_changes_none_however_often_and_wherever_it_is_killed(
-    ends: list[int], recent: int, is_killed: bool
-) -> None:
-    """Batches and repairs go on between folds; every manifest reads as it was written, and the last ones are files."""
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        home = Home(Path(folder))
-        manifests = home.batch_manifests("near")
-        manifests.mkdir(parents=True)
-        written: dict[tuple[Kind, int], BatchManifest] = {}
-        for end in sorted(ends):
-            lasts: dict[Kind, int] = {"batch": end, "repair": end // 2}
-            for kind, last in lasts.items():
-                for number in range(1, last + 1):
-                    if (kind, number) not in written:
-                        written[kind, number] = BatchManifest(number, ((number, end), (0, end)), number % 3)
-                        write_manifest(manifests, kind, written[kind, number])
-            patch.setattr(batch_manifest, "RECENT", recent)
-            patch.setattr(batch_manifest, "finished", lambda layout, query, end=end: end)
-            patch.setattr(batch_manifest, "last_repair", lambda layout, query, end=end: end // 2)
-            patch.setattr(batch_manifest, "crash_point", _killed if is_killed else _not_killed)
-            with suppress(KeyboardInterrupt):
-                batch_manifest.fold(home, "near")
-            assert {place: read_manifest(manifests, *place) for place in written} == written
-            assert read_manifest(manifests, "batch", end + 1) is None
-            patch.setattr(batch_manifest, "crash_point", _not_killed)
-            batch_manifest.fold(home, "near")
-            left = sorted(int(path.name.removeprefix("batch-")) for path in manifests.glob("batch-*"))
-            assert left == list(range(max(1, end - recent + 1), end + 1))
-        assert {place: read_manifest(manifests, *place) for place in written} == written
+def test_a_manifest_is_written_once(tmp_path: Path) -> None:
+    folder = Home(tmp_path).batch_manifests("q")
+    write_manifest(folder, "batch", BatchManifest(1, ((0, 1),)))
 
-
-def _killed(point: str) -> None:
-    assert point in QUERY_FOLDING_POINTS
-    raise KeyboardInterrupt
-
-
-def _not_killed(point: str) -> None:
-    assert point in QUERY_FOLDING_POINTS
+    with pytest.raises(FileExistsError):
+        write_manifest(folder, "batch", BatchManifest(1, ((0, 2),)))
+    assert read_manifest(folder, "batch", 1) == BatchManifest(1, ((0, 1),))
 
 
 @pytest.mark.parametrize(

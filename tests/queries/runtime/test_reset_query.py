@@ -10,6 +10,7 @@ from lakehouse.queries.runtime import reset_query as forgetting
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.reset_query import forget, known_queries
 from lakehouse.storage.control.lease import LeaseHeld, lease
+from lakehouse.storage.control.manifests import names_in
 from lakehouse.storage.control.outcomes import read_all, record
 from lakehouse.storage.layout import Home
 from lakehouse.storage.query_meaning import QueryChanged, read_definition, replace_definition, require_same
@@ -33,7 +34,8 @@ def layout(tmp_path: Path) -> Home:
 
 
 def _traces(layout: Home, query: str) -> list[object]:
-    left = [place for place in (*layout.tables_of(query), layout.batch_manifests(query)) if place.exists()]
+    left = [place for place in layout.tables_of(query) if place.exists()]
+    left += [layout.batch_manifests(query)] * (query in names_in(layout.root, "batch_manifests"))
     return [*left, *(outcome for outcome in read_all(layout) if outcome["stream"] == query)]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.storage.control import place
 from lakehouse.storage.control.move_in import move_in
 from lakehouse.storage.control.outcomes import last_outcome, read_all, record
@@ -22,6 +23,7 @@ def test_a_home_that_is_told_of_a_database_brings_its_rows_there(tmp_path: Path,
     home = Home(tmp_path / "var")
     for job in ("publish", "maintain"):
         record(home, job, "all", True, NOW, 1, {"version": 7})
+    ManifestStore(home.manifests("s")).add_requeue(("clock",))
     store_of(home.root).change("INSERT INTO tidemark_delivered VALUES (:home, 'busy', 7, 2)")
     place.use(home.root, server.url)
     try:
@@ -33,6 +35,7 @@ def test_a_home_that_is_told_of_a_database_brings_its_rows_there(tmp_path: Path,
         assert (last_outcome(home, "maintain", "all") or {})["error"] == "newer"
         delivered = "SELECT query, batch, repair FROM tidemark_delivered WHERE home = :home"
         assert store_of(home.root).rows(delivered) == [("busy", 7, 2)]
+        assert [each.reasons for each in ManifestStore(home.manifests("s")).behind(0)] == [("clock",)]
         assert not (home.root / FILE).exists()
     finally:
         place.use(home.root, None)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.serving.versions import versions
 from lakehouse.storage.control import place
 from lakehouse.storage.control.lease import lease
-from lakehouse.storage.control.seal import write_sealed
 from lakehouse.storage.layout import Home
 from tests.storage.control.postgres import Postgres
 
@@ -28,8 +28,8 @@ import os, sys
 from pathlib import Path
 from lakehouse.storage import atomic_files
 from lakehouse.storage.control import session
+from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.storage.control.lease import lease
-from lakehouse.storage.control.seal import write_sealed
 from lakehouse.serving.versions import versions
 
 session.SILENT_S, session._WORD_S = 1.5, 0.3
@@ -56,8 +56,10 @@ def publish():
 
 def write():
     with lease(root / "raw" / "s"):
-        sys.addaudithook(paused)
-        write_sealed(root / "manifests" / "s" / "00000007.json", "paused")
+        manifests = ManifestStore(root / "manifests" / "s")
+        print("held", flush=True)
+        sys.stdin.readline()
+        manifests.add_requeue(("paused",))
 
 try:
     publish() if what == "publish" else write()
@@ -72,7 +74,6 @@ def home(tmp_path: Path, server: Postgres) -> Iterator[Path]:
     """A home with one published version, whose leases are in the database."""
     root = tmp_path / "here"
     (root / "serving" / "segments").mkdir(parents=True)
-    (root / "manifests" / "s").mkdir(parents=True)
     place.use(root, server.url)
     with lease(root / "serving"):
         _publish(root, 1)
@@ -128,14 +129,14 @@ def test_a_publisher_that_was_paused_changes_nothing_that_its_successor_publishe
 
 
 def test_a_manifest_of_a_writer_that_was_paused_is_not_written(home: Path, server: Postgres) -> None:
-    path = Home(home).manifests("s") / "00000007.json"
+    manifests = ManifestStore(Home(home).manifests("s"))
     with _paused(home, server, "manifest", 1) as writer, lease(home / "raw" / "s", timeout_s=30):
         # The successor has not come to this one yet.
         assert _went_on(writer).startswith("LeaseLost this process has lost its leases on raw/s")
-        assert not path.exists()
-        write_sealed(path, "successor", is_new=True)
+        assert manifests.behind(0) == []
+        manifests.add_requeue(("successor",))
 
-    assert path.read_text() == "successor"
+    assert [each.reasons for each in ManifestStore(manifests.folder).behind(0)] == [("successor",)]
 
 
 def test_without_a_pause_all_of_it_is_written(home: Path, server: Postgres) -> None:

@@ -135,7 +135,7 @@ def test_a_file_that_is_no_store_is_named_and_what_to_do(tmp_path: Path) -> None
     (tmp_path / FILE).write_bytes(b"something else" * 100)
 
     with pytest.raises(
-        DamagedFile, match=r"control\.sqlite is damaged .*: restore it from a copy of the home, or"
+        DamagedFile, match=r"control\.sqlite is damaged .*: restore it from a copy of the home; without"
     ):
         store_of(tmp_path).rows(ALL)
 

@@ -1,6 +1,6 @@
 """A batch of each of several queries at once: shared scans of their streams, then what each does with its rows.
 
-    batch_manifests/<query>/batch-N     which ingest batches batch N takes; written first, for all queries of the round
+    manifest of batch N                 which ingest batches batch N takes; written first, for all queries of the round
         raw rows of a stream and span    -> one scan, for all that read just these
         selections                       -> their rows are appended, several at a time
         joins and aggregates             -> their kernels, one after the other, highest priority first
@@ -36,7 +36,7 @@ from lakehouse.algorithms.scheduling.policies import DEFAULT
 from lakehouse.config.problems import EngineEnded
 from lakehouse.engine.parts import TableSink
 from lakehouse.queries.runtime.batch import MOST_ROWS
-from lakehouse.queries.runtime.batch_manifest import finished
+from lakehouse.queries.runtime.batch_manifest import finished, last_planned
 from lakehouse.queries.runtime.failure import Failure, clear_failure, read_failure, write_failure
 from lakehouse.queries.runtime.run import QueryRun, add
 from lakehouse.queries.runtime.scan.measurements import Measured, read_before
@@ -120,8 +120,7 @@ class Rounds:
     def _stop_unplanned(self, query: str, operator: str, error: Exception) -> None:
         """Stop a query of which no batch can be planned, at the last that was."""
         log.exception("query %s raised", query)
-        manifests = sorted(self.layout.batch_manifests(query).glob("batch-*"))
-        number = int(manifests[-1].name.removeprefix("batch-")) if manifests else 0
+        number = last_planned(self.layout.batch_manifests(query))
         self.stop(query, number, operator, self.reason(query, error))
 
     def reason(self, query: str, error: Exception) -> str:

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 from jobs import ingest, repair_late, run_queries
-from lakehouse.queries.runtime.batch_manifest import finished
+from lakehouse.queries.runtime.batch_manifest import finished, last_planned
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld, lease
 from lakehouse.storage.tables.table_log import read_rows
 from tests.queries.runtime.scan.test_rounds import FITS, QUERIES, answered, content, expected, land
+from tests.storage.control.damaging import flip
 from tests.support.readings import declared, write
 from tests.support.taking_in import take_in
 
@@ -73,12 +74,11 @@ def without_files(*folders: Path) -> Iterator[None]:
 
 
 @contextmanager
-def garbled(path: Path) -> Iterator[None]:
-    """Have a file that says nothing."""
-    content = path.read_bytes()
-    path.write_bytes(b"{")
+def garbled(folder: Path) -> Iterator[None]:
+    """Have a manifest of a first batch that a disk has changed."""
+    flip(folder, 1, "batch")
     yield
-    path.write_bytes(content)
+    flip(folder, 1, "batch")
 
 
 def test_a_query_whose_tables_or_plans_cannot_be_read_stands_still_and_the_others_go_on(
@@ -93,7 +93,7 @@ def test_a_query_whose_tables_or_plans_cannot_be_read_stands_still_and_the_other
     rows += land(settings, 1)
     take_in(settings, spark, "readings")
     broken = (layout.states("pairs"), layout.states("totals"), layout.operators("threes"))
-    with without_files(*broken), garbled(layout.batch_manifests("counted") / "batch-00000001"):
+    with without_files(*broken), garbled(layout.batch_manifests("counted")):
         went_on = run_queries.run(settings, spark, "chosen")
         stopped = {name: read_failure(layout, name) for name in queries}
         with pytest.raises(QueryFailed, match=r"query totals is stopped: batch 2, at its aggregates: ."):
@@ -133,9 +133,7 @@ def test_a_side_with_nothing_new_and_a_stream_that_never_came_hold_up_nobody(
     assert run_part(0, "readings") == [1, 0, 0, 0]
     alone = [run_queries.run(settings, spark, name)["batches"] for name in ("both", "sums", "three")]
     assert alone == [0, 0, 0]
-    assert not any(
-        list(settings.layout.batch_manifests(name).glob("batch-*")) for name in ("both", "sums", "three")
-    )
+    assert not any(last_planned(settings.layout.batch_manifests(name)) for name in ("both", "sums", "three"))
     assert run_part(0, "visits") == [1, 1, 1, 1]
     assert run_part(1, "readings") == [2, 2, 2, 2]
     assert run_part(1, "visits") == [2, 3, 3, 3]
