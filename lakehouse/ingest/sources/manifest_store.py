@@ -219,9 +219,10 @@ class ManifestStore:
         return len(aside)
 
     def close_set_aside(self, finished: int) -> None:
-        """Empty the manifests of what was set aside and that a later finished batch holds."""
+        """Empty the manifests of what was set aside and that a finished batch holds; it is called after each."""
         for found in self.set_aside:
-            if any(_holds(each, found) for each in self._rows.behind(found.batch, finished)):
+            held = self._rows.behind(finished - 1, finished) if found.batch < finished else ()
+            if any(_holds(each, found) for each in held):
                 self._rows.empty(found)
 
     def _touched(
