@@ -143,7 +143,11 @@ def rows_to_take(tables: QueryTables, since: int) -> Taken:
     """
     new = manifests_since(tables, since)
     sides = [_side_to_take(tables, side, new) for side in range(len(tables.query.sides))]
-    return {plan.number: _to_take([side[plan.number] for side in sides], tables.is_once) for plan in new}
+    taken = {plan.number: [side[plan.number] for side in sides] for plan in new}
+    return {
+        batch: (sum(low for low, _ in own), sum(high for _, high in own) if tables.is_once else 2**62)
+        for batch, own in taken.items()
+    }
 
 
 def manifests_since(tables: QueryTables, since: int) -> list[BatchManifest]:
@@ -191,10 +195,6 @@ def _repair_rows(tables: QueryTables) -> Iterator[Row]:
             "repeats": times[number] - 1,
         }
         after = through
-
-
-def _to_take(sides: Sequence[tuple[int, int]], is_once: bool) -> tuple[int, int]:
-    return sum(least for least, _ in sides), sum(most for _, most in sides) if is_once else 2**62
 
 
 def _side_to_take(tables: QueryTables, side: int, plans: Sequence[BatchManifest]) -> Taken:

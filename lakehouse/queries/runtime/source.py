@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.scan.measurements import read_before
-from lakehouse.queries.runtime.scan.readers import Reader, readers_of
+from lakehouse.queries.runtime.scan.readers import readers_of
 from lakehouse.queries.runtime.scan.scan import Scan
 from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
 from lakehouse.queries.runtime.tasks.reading import (
@@ -84,7 +84,8 @@ class FromRaw:
         table, condition = self.layout.raw(stream), f"batch > {after} AND batch <= {through}"
         files = self._files(table, self.spans[side])
         if reader := readers_of(self.query).get(side):
-            scan = self._scan(reader, side)
+            before = read_before(self.layout, reader, finished(self.layout, self.query.name) + 1)
+            scan = Scan(self.layout, (reader,), self.spans[side], {reader.name: before}, is_strict=True)
             rows: TaskRows = scan.passed(self._near_rows(scan.rows(condition)))
         else:
             condition += f" AND {where}" if where else ""
@@ -100,10 +101,6 @@ class FromRaw:
 
     def _near_rows(self, rows: TaskRows) -> TaskRows:
         return rows if self.ranges is None else Near(rows, self.ranges)
-
-    def _scan(self, reader: Reader, side: int) -> Scan:
-        before = read_before(self.layout, reader, finished(self.layout, self.query.name) + 1)
-        return Scan(self.layout, (reader,), self.spans[side], {reader.name: before}, is_strict=True)
 
     def measured(self, side: int) -> Mapping[str, Any]:
         """Return nothing: only scans that are shared are measured.

@@ -5,9 +5,9 @@ Conditions of equal text are one predicate, which is asked once a row, whoever h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakehouse.algorithms.scheduling.contract import Chain, Operator, Query
 from lakehouse.algorithms.scheduling.operators import Predicate
@@ -72,7 +72,10 @@ def scan_group(query: Registered, others: Collection[Registered]) -> list[Regist
 
 def written(readers: Sequence[Reader]) -> list[Query]:
     """Return chains as they are planned: operators by name, in the written order."""
-    return [_chain(reader, [_named(each) for each in reader.conjuncts]) for reader in readers]
+    return [
+        _chain(reader, [_Named(name=each.text, commutes=True, shared=each.text) for each in reader.conjuncts])
+        for reader in readers
+    ]
 
 
 def runnable(readers: Sequence[Reader], sources: Mapping[str, Source], timeout_s: float) -> list[Query]:
@@ -83,7 +86,14 @@ def runnable(readers: Sequence[Reader], sources: Mapping[str, Source], timeout_s
         for each in reader.conjuncts
     }
     return [
-        _chain(reader, [_predicate(each, runs[each.text]) for each in reader.conjuncts]) for reader in readers
+        _chain(
+            reader,
+            [
+                Predicate(name=each.text, run=runs[each.text], columns=each.columns, shared=each.text)
+                for each in reader.conjuncts
+            ],
+        )
+        for reader in readers
     ]
 
 
@@ -102,14 +112,6 @@ class _Named(Operator):
     """A condition that is only planned; ``shared`` is as it is of the one that is run."""
 
     shared: str
-
-
-def _named(conjunct: Conjunct) -> Operator:
-    return _Named(name=conjunct.text, commutes=True, shared=conjunct.text)
-
-
-def _predicate(conjunct: Conjunct, run: Callable[[Any], Any]) -> Predicate:
-    return Predicate(name=conjunct.text, run=run, columns=conjunct.columns, shared=conjunct.text)
 
 
 def _chain(reader: Reader, operators: Sequence[Operator]) -> Query:

@@ -190,7 +190,9 @@ class Round:
             done = list(pool.map(lambda each: self._finish(*each), selections))
         kernels = [each for each in sources if each[0].has_kernel]
         done += [self._finish(*each) for each in sorted(kernels, key=lambda each: -each[1].priority)]
-        _delete(each for batch, source in kernels for each in source.scanned.values())
+        for scanned in (each for _, source in kernels for each in source.scanned.values()):
+            for path, _ in scanned.files:
+                path.unlink(missing_ok=True)
         return {name: figures for name, figures in done if figures is not None}
 
     def _scanned(self) -> dict[str, Scanned]:
@@ -269,13 +271,6 @@ class Round:
     def _stop(self, query: str, operator: str, error: str, place: str | None = None) -> None:
         number = next(batch.manifest.number for batch in self.batches if batch.name == query)
         self.rounds.stop(query, number, operator, error, place)
-
-
-def _delete(scanned: Iterable[Scanned]) -> None:
-    """Delete the files that scans have written for kernels."""
-    for each in scanned:
-        for path, _ in each.files:
-            path.unlink(missing_ok=True)
 
 
 def _in_one_line(error: Exception) -> str:

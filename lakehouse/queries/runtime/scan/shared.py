@@ -95,12 +95,9 @@ class Shared:
     def read(self, side: int, columns: Sequence[str]) -> SideRows:
         """Return rows as tasks read them."""
         if side not in self.scanned:
-            return self._from_raw().read(side, columns)
+            return FromRaw(self.layout, self.query, self.manifest.spans).read(side, columns)
         scanned = self.scanned[side]
         return SideRows(scanned.files, Columns(FileRows(scanned.columns), tuple(columns)))
-
-    def _from_raw(self) -> FromRaw:
-        return FromRaw(self.layout, self.query, self.manifest.spans)
 
     def measured(self, side: int) -> Facts:
         """Return what the scan of a side has measured of the whole batch."""

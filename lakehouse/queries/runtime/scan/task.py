@@ -69,8 +69,10 @@ class Work:
         executor.step()
         stream, begun_us = self.readers[0].stream, clock() // 1000
         for batch in chain([] if first is None else [first], source):
-            newest_us = _later(newest_us, pc.max(batch.column("event_us")).as_py())
-            for piece in _pieces(batch):
+            latest_us = pc.max(batch.column("event_us")).as_py()
+            newest_us = max((each for each in (newest_us, latest_us) if each is not None), default=None)
+            for start in range(0, batch.num_rows, PIECE_ROWS):
+                piece = batch.slice(start, PIECE_ROWS)
                 while not executor.offer(stream, piece, begun_us):
                     executor.step()
                     yield from map(self._rows, executor.results())
@@ -137,12 +139,3 @@ def _load(chains: Sequence[Query], rows: pa.RecordBatch) -> None:
             run.load()
         elif run is not None:
             run(none)
-
-
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for start in range(0, batch.num_rows, PIECE_ROWS):
-        yield batch.slice(start, PIECE_ROWS)
-
-
-def _later(one: int | None, two: int | None) -> int | None:
-    return max((each for each in (one, two) if each is not None), default=None)
