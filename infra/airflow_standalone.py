@@ -107,15 +107,12 @@ def _components(settings: Settings, host: str, port: int) -> dict[str, list[str]
         "scheduler": ["scheduler", "--skip-serve-logs"],
         "dag-processor": ["dag-processor"],
     }
-    spark = {"spark": ["-m", "lakehouse.cli", "spark", "--connect"]} if _lacks_spark(settings) else {}
+    # Tasks may share a server of Spark Connect on this machine that is not there.
+    own, is_on_spark = settings.spark, settings.engine.runner == "spark"
+    is_shared = is_on_spark and own.is_connect and own.addresses()[0][0] in LOOPBACK
+    lacks_spark = is_shared and not _answers(own.addresses()[0])
+    spark = {"spark": ["-m", "lakehouse.cli", "spark", "--connect"]} if lacks_spark else {}
     return spark | {name: ["-m", "airflow", *arguments] for name, arguments in airflow.items()}
-
-
-def _lacks_spark(settings: Settings) -> bool:
-    """Return whether tasks are to share a server of Spark Connect on this machine that is not there."""
-    own = settings.spark
-    on_spark = settings.engine.runner == "spark" and own.is_connect
-    return on_spark and own.addresses()[0][0] in LOOPBACK and not _answers(own.addresses()[0])
 
 
 def _answers(address: tuple[str, int]) -> bool:

@@ -124,20 +124,17 @@ class ServiceTasks:
         figures, fault = publish.publish_streams(self.settings, unchecked=True)
         rollups = {n: self.settings.layout.rollup(n) for n in self.streams if n not in figures["withheld"]}
         through = {name: read_marker(rollup).batch for name, rollup in rollups.items()}
-        self._note_freshness(through, time.time())
+        layout, now_s = self.settings.layout, time.time()
+        for name, batch in through.items():
+            stream, fresh = self.settings.stream(name), self.fresh[name]
+            arrivals = [arrived_us(layout, stream, n) for n in fresh.unmeasured(batch)]
+            fresh.add(batch, [None if us is None else us / 1e6 for us in arrivals], now_s)
         if isinstance(fault, LeaseHeld):
             raise fault
         if fault:
             # A task that fails is tried later and later, and the other streams would wait as long.
             log.error("%s", fault)
         return figures
-
-    def _note_freshness(self, through: dict[str, int], now_s: float) -> None:
-        layout = self.settings.layout
-        for name, batch in through.items():
-            stream = self.settings.stream(name)
-            arrivals = [arrived_us(layout, stream, n) for n in self.fresh[name].unmeasured(batch)]
-            self.fresh[name].add(batch, [None if us is None else us / 1e6 for us in arrivals], now_s)
 
     def _after(self, job: str, name: str, tables: Collection[Path], work: Work) -> Task:
         """Return a task that runs when one of these tables has changed; it does not run while there is no table."""

@@ -71,7 +71,12 @@ def retract(
         RollupOutdated: when the rollup is not what the stream declares now.
     """
     named = _as_raw_has(stream, wrong)
-    through = _finished(layout, stream)
+    through = read_extent(layout, stream.name).batch
+    if ManifestStore(layout.manifests(stream.name)).last_batch > through:
+        raise RetractRefused(
+            f"stream {stream.name}: batch {through + 1} was begun and is not finished; it may hold such rows too: "
+            "run `tidemark run` first"
+        )
     rows = named.rows_of(stream, through)
     check_range(layout, stream, KEPT_FOREVER_US if wrong.from_us is None else wrong.from_us)
     rollup.append_new(spark, layout, stream)
@@ -97,14 +102,3 @@ def retract(
         corrections.carry_out(spark, layout, stream, begun)
         figures["correction"] = begun.number
     return figures
-
-
-def _finished(layout: Home, stream: Stream) -> int:
-    """Return the last finished batch, once no other waits."""
-    last = read_extent(layout, stream.name).batch
-    if ManifestStore(layout.manifests(stream.name)).last_batch > last:
-        raise RetractRefused(
-            f"stream {stream.name}: batch {last + 1} was begun and is not finished; it may hold such rows too: run "
-            "`tidemark run` first"
-        )
-    return last

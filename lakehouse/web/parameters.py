@@ -67,12 +67,10 @@ def question(
 ) -> Question:
     """Return the question of a request, as ``tidemark ask`` would understand it."""
     check_stream(request, stream)
-    start_us, end_us = microseconds_of(start, "from", BEGINNING_US), microseconds_of(end, "to", END_US)
     most = limits_of(request).rows
     first = min(limit or most, most) if by else None
-    return Question(
-        stream, measure, agg or "", start_us, end_us, keys(where), tuple(dict.fromkeys(by)), first, exact
-    )
+    between = microseconds_of(start, "from", BEGINNING_US), microseconds_of(end, "to", END_US)
+    return Question(stream, measure, agg or "", *between, keys(where), tuple(dict.fromkeys(by)), first, exact)
 
 
 def series_question(
@@ -91,12 +89,10 @@ def series_question(
 ) -> SeriesQuestion:
     """Return the question of a request, as ``tidemark plot`` would understand it."""
     check_stream(request, stream)
-    start_us, end_us = microseconds_of(start, "from", BEGINNING_US), microseconds_of(end, "to", END_US)
-    found = Question(
-        stream, measure, agg or "", start_us, end_us, keys(where), tuple(dict.fromkeys(by)), limit
-    )
-    points = min(points, limits_of(request).points)
-    return SeriesQuestion(found, start_us if start else None, end_us if end else None, points)
+    between = microseconds_of(start, "from", BEGINNING_US), microseconds_of(end, "to", END_US)
+    found = Question(stream, measure, agg or "", *between, keys(where), tuple(dict.fromkeys(by)), limit)
+    start_us, end_us = between[0] if start else None, between[1] if end else None
+    return SeriesQuestion(found, start_us, end_us, min(points, limits_of(request).points))
 
 
 def microseconds_of(given: str, name: str, default: int) -> int:

@@ -43,24 +43,18 @@ def problem_of(error: Exception) -> Problem:
         return Problem(503, "Nothing published", "nothing published yet: run `tidemark run`")
     if isinstance(error, StoreUnavailable | ObjectUnread):
         return Problem(503, "Store unavailable", "the store that has this version does not give it now")
-    if isinstance(error, AskError):
-        return Problem(400, "Cannot be asked", str(error))
-    if isinstance(error, SqlFailed):
-        return Problem(400, "SQL failed", str(error))
+    if isinstance(error, AskError | SqlFailed):
+        return Problem(400, "Cannot be asked" if isinstance(error, AskError) else "SQL failed", str(error))
     if isinstance(error, HTTPException):
         return Problem(error.status_code, str(error.detail), str(error.detail), error.headers)
     if isinstance(error, RequestValidationError):
-        return Problem(422, "Wrong parameter", _wrong(error))
+        # What was given is not repeated, it may be long.
+        wrong = [f"{' '.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()[:10]]
+        return Problem(422, "Wrong parameter", "; ".join(wrong))
     reference = secrets.token_hex(4)
     logger.error("request %s failed", reference, exc_info=error)
     said = f"this should not have happened; the server's log says more under {reference}"
     return Problem(500, "Internal error", said)
-
-
-def _wrong(error: RequestValidationError) -> str:
-    """Return which parameters are wrong, and how; what was given is not repeated, it may be long."""
-    said = [f"{' '.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()[:10]]
-    return "; ".join(said)
 
 
 def response_of(problem: Problem) -> Response:

@@ -48,7 +48,9 @@ def doubts(
             "repeat others: the interval holds the value without them and the one with them; see duplicates_within"
         )
     if ambiguous:
-        zone = _zone(connection, question.stream)
+        ((zone,),) = connection.execute(
+            f"SELECT timezone FROM streams WHERE stream = {text(question.stream)}"
+        ).fetchall()
         sentences.append(
             f"{_rows(ambiguous)} of {_hours(ambiguous, zone)}, which comes twice, in quarantine: nothing says "
             "which of two moments they mean, so the interval holds the value without them and the one with them. "
@@ -59,11 +61,6 @@ def doubts(
 
 def _rows(ranges: Sequence[Doubtful]) -> str:
     return counted(sum(one.n for one in ranges))
-
-
-def _zone(connection: duckdb.DuckDBPyConnection, stream: str) -> str:
-    row = connection.execute(f"SELECT timezone FROM streams WHERE stream = {text(stream)}").fetchone()
-    return str(row[0]) if row else "UTC"
 
 
 def _hours(ranges: Sequence[Doubtful], zone: str) -> str:

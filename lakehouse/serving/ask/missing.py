@@ -40,7 +40,11 @@ def missing_of(
 
     By keys, a key without values has no answer, but its rows count. With a limit, only keys that have an answer count.
     """
-    if question.measure == "*" or not _has_some(connection, question):
+    lacking = (
+        f"SELECT 1 FROM ledger WHERE stream = {text(question.stream)} "
+        f"AND map_extract(missing, {text(question.measure)})[1] > 0 LIMIT 1"
+    )
+    if question.measure == "*" or connection.execute(lacking).fetchone() is None:
         return None
     counted = answer(connection, replace(question, measure="*", aggregate="count", exact=False, limit=None))
     if question.limit:
@@ -51,11 +55,3 @@ def missing_of(
         return None
     is_exact = all(one.rows_low == one.rows_high for one in (*counted, *answers))
     return Missing(rows, rows - values, is_exact)
-
-
-def _has_some(connection: duckdb.DuckDBPyConnection, question: Question) -> bool:
-    row = connection.execute(
-        f"SELECT 1 FROM ledger WHERE stream = {text(question.stream)} "
-        f"AND map_extract(missing, {text(question.measure)})[1] > 0 LIMIT 1"
-    ).fetchone()
-    return row is not None

@@ -137,13 +137,11 @@ def microseconds(timestamp: Timestamp) -> int:
 
 def values_as_text(where: Mapping[str, object] | None) -> dict[str, str | None]:
     """Return the values of keys as text, in the form of the published file; true and false as in JSON."""
-    return {name: _text(value) for name, value in (where or {}).items()}
 
+    def as_text(value: object) -> str | None:
+        return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
-def _text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return {name: as_text(value) for name, value in (where or {}).items()}
 
 
 def check_range(start_us: int, end_us: int) -> None:
