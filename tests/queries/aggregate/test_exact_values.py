@@ -349,3 +349,57 @@ def test_answers_are_what_exact_numbers_come_to(part: int) -> None:
 @pytest.mark.parametrize("part", range(10))
 def test_ten_thousand_random_queries_have_exact_answers(part: int) -> None:
     assert [each for each in map(wrong, range(1000 + part * 1000, 2000 + part * 1000)) if each] == []
+
+
+ONE = {**dict.fromkeys(SCALES), "g": "u", "k": 1, "event_us": SECOND}
+
+
+def answer_of(select: str, having: str, *values: Row) -> tuple[list[Any], bool]:
+    """Return the answer at two seconds of rows of the first stream, all beside one of the second."""
+    text = f"SELECT a.g, {select} FROM a [3 SECONDS], b [5 SECONDS] WHERE a.k = b.k GROUP BY a.g"
+    kept = Kept(aggregate_of("q", f"{text} HAVING {having} EVERY 2 SECONDS", STREAMS), 1)
+    rows = [{**ONE, **each, "line": line} for line, each in enumerate(values)]
+    kept.batch((rows, [{**ONE, "line": len(rows)}]), 2 * SECOND)
+    return kept.shown()[2 * SECOND, "u"]
+
+
+def test_a_sum_of_three_tenths_is_not_above_three_tenths() -> None:
+    tenths: list[Row] = [{"d": Decimal("0.1")}] * 3
+
+    assert answer_of("SUM(a.d) AS s", "SUM(a.d) > 0.3", *tenths) == ([Decimal("0.3")], False)
+    assert answer_of("AVG(a.d) AS s", "AVG(a.d) = 0.1", *tenths) == ([0.1], True)
+
+
+def test_a_sum_of_ints_goes_beyond_their_own_range() -> None:
+    most = 2**63 - 1
+
+    assert answer_of("SUM(a.m) AS s", "SUM(a.m) > 18446744073709551613", {"m": most}, {"m": most}) == (
+        [Decimal(2 * most)],
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("select", "values", "message"),
+    [
+        (
+            "MAX(a.m) AS s",
+            [{"m": 2**63 - 1}],
+            r"query 'q': expected values of a\.m that are within .*, found 9223372036854775807 at 1970-01-01T00:00:01",
+        ),
+        (
+            "SUM(a.f) AS s",
+            [{"f": float("inf")}],
+            r"values of a\.f that are within \+-8\.45e\+270, found inf at",
+        ),
+        ("SUM(a.f * 2) AS s", [{"f": 1e300}], r"found 2e\+300 at"),
+        (
+            "SUM(a.w) AS s",
+            [{"w": Decimal(f"{10**38 - 1}E-18")}] * 2,
+            r"query 'q': expected sum\(a\.w\) of at most 38 digits, found about 2e\+20 at the tick 1970-01-01T00:00:02",
+        ),
+    ],
+)
+def test_numbers_beyond_the_range_are_named(select: str, values: list[Row], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        answer_of(select, "COUNT(*) > 0", *values)
