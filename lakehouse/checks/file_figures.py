@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.algorithms.profile.summary import Summary
+from lakehouse.checks.column_figures import summary_of
 from lakehouse.checks.stream_rules import BROKEN, EXAMPLES, JUDGED, examples_of
 from lakehouse.config.columns import sql_type
 from lakehouse.ingest.parser.plain_values import arrow_type
@@ -39,7 +41,7 @@ Row = dict[str, Any]
 # By file, what was measured of each of its levels and groupings.
 Measured = Mapping[str, Sequence[Mapping[str, Any]]]
 # By table and file; of raw and quarantine: ``rows`` by batch, ``held`` of batches so far, the ends of their times, and
-# ``examples`` of rows that break a rule.
+# ``examples`` of rows that break a rule, and summaries of ``columns`` that rules are about as a whole.
 Figures = Mapping[str, Mapping[str, Any]]
 
 
@@ -70,6 +72,7 @@ class Measuring:
             return added(nodes, by).to_pylist() if nodes else []
         counts, times, held = list[pa.Table](), list[int](), 0
         examples: dict[str, list[str]] = {}
+        parts: dict[str, list[Summary]] = {name: [] for name in self.stream.summed_columns}
         for rows in pieces:
             held += pc.sum(pc.less_equal(rows["batch"], self.through)).as_py() or 0
             is_new = pc.and_(
@@ -79,9 +82,14 @@ class Measuring:
             ones = self._of_raw(own, examples) if table == RAW else _of_quarantine(own)
             counts.append(added([ones], ["batch"]))
             times += _ends(own["event_us"]) if table == RAW else []
+            if table == RAW and own.num_rows:
+                values = self._ruled_values(own)
+                for name, summaries in parts.items():
+                    summaries.append(summary_of(values[name]))
         ends = {"low": min(times, default=None), "high": max(times, default=None)}
         rows_of = added(counts, ["batch"]).to_pylist() if counts else []
-        return {"held": held, **ends, "rows": rows_of, "examples": examples}
+        columns = {name: asdict(Summary.combined(of)) for name, of in parts.items() if of}
+        return {"held": held, **ends, "rows": rows_of, "examples": examples, "columns": columns}
 
     def _of_raw(self, rows: pa.Table, examples: dict[str, list[str]]) -> pa.Table:
         """Return the claims about rows by batch; rows that break a rule are added to its examples."""
@@ -107,7 +115,7 @@ class Measuring:
         return _counted(rows, claims)
 
     def _ruled(self) -> set[str]:
-        return {name for rule in self.stream.share_rules for name in rule.columns}
+        return {name for rule in self.stream.checked_rules for name in rule.columns}
 
     def _ruled_values(self, rows: pa.Table) -> dict[str, pa.ChunkedArray]:
         """Return the columns that rules are about; of one that came later, the rows before it have no value."""

@@ -1,6 +1,7 @@
 """Rules that a stream declares, judged by the figures of its new rows -> a frame for each consequence.
 
-A metric of the frame is one rule: the number of rows that break it beyond those that may, 0 if it holds.
+A metric of the frame is one rule: the number of rows that break it beyond those that may, or how far a figure of all
+new rows is outside of its range; 0 if it holds.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.algorithms.profile.summary import Summary
+from lakehouse.checks.column_figures import combined, judged_figures
 from lakehouse.spark.deviations import Frame
 
 if TYPE_CHECKING:
@@ -33,12 +36,23 @@ Row = dict[str, Any]
 def rule_frames(stream: Stream, raw: Sequence[Row], files: Mapping[str, Row]) -> Iterator[Frame]:
     """Yield the frames of a stream's rules about new rows, by batch and by file; none where no row is new."""
     for on_failure, table in _TABLES.items():
-        rules = [rule for rule in stream.share_rules if rule.on_failure == on_failure] if raw else []
-        judged = {rule.name: _judged(rule, raw, files) for rule in rules}
+        rules = [rule for rule in stream.checked_rules if rule.on_failure == on_failure] if raw else []
+        judged = {
+            rule.name: (_as_a_whole if rule.expectation.whole else _judged)(rule, raw, files)
+            for rule in rules
+        }
         if judged:
             deviations = {name: deviation for name, (deviation, _) in judged.items()}
             says = {rule.name: rule.sentence for rule in rules}
             yield Frame(table, (), [deviations], says, {name: seen for name, (_, seen) in judged.items()})
+
+
+def _as_a_whole(rule: Rule, raw: Sequence[Row], files: Mapping[str, Row]) -> tuple[float, str]:
+    """Return how far a figure of all new rows is outside of its range, and a sentence on it."""
+    if not rule.columns:
+        return judged_figures(rule, Summary(sum(row["found"] for row in raw)))
+    parts = [of["columns"][rule.columns[0]] for of in files.values() if of["columns"]]
+    return judged_figures(rule, combined(parts))
 
 
 def _judged(rule: Rule, raw: Sequence[Row], files: Mapping[str, Row]) -> tuple[int, str]:

@@ -174,7 +174,9 @@ def _rules(stream: Stream) -> Iterator[Problem]:
             yield Problem(f"{key}.name", repr(rule.name), "another name for each rule")
         keys = rule.expectation.columns
         # A pair has a key for each column, a list one for all.
-        for place, name in zip(keys * (len(rule.columns) // len(keys)), rule.columns, strict=True):
+        for place, name in zip(
+            keys * (len(rule.columns) if len(keys) == 1 else 1), rule.columns, strict=True
+        ):
             column, wanted = stream.all_columns.get(name), rule.expectation.type
             if column is None:
                 yield Problem(f"{key}.{place}", repr(name), nearest(name, stream.all_columns))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -12,6 +12,7 @@ from lakehouse.config.columns import NAME, ArrowPattern
 from lakehouse.config.problems import nearest
 
 Number = int | float
+Share = Annotated[float, Field(ge=0, le=1)]
 Scalar = str | int | float | bool
 _RANGE = ("min_value", "max_value", "strict_min", "strict_max")
 _PAIR = ("column_A", "column_B")
@@ -26,6 +27,8 @@ class Expectation:
     may: tuple[str, ...] = ()
     type: Literal["any", "number", "string"] = "any"
     columns: tuple[str, ...] = ("column",)
+    # True if it is about the column or the table as a whole, and not about each row.
+    whole: bool = False
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -37,7 +40,10 @@ def _of_text(says: str, key: str, *may: str) -> Expectation:
     return Expectation(says, (key,), may, "string")
 
 
-# Each is about one row, whose other rows do not matter.
+def _of_figure(says: str, type: Literal["any", "number"] = "number") -> Expectation:
+    return Expectation(f"{says} is {{range}}", (), _RANGE, type, whole=True)
+
+
 EXPECTATIONS: Mapping[str, Expectation] = {
     "column_values_to_be_between": Expectation("{of} is {range}", (), _RANGE, "number"),
     "column_values_to_not_be_null": Expectation("{of} is there"),
@@ -69,12 +75,49 @@ EXPECTATIONS: Mapping[str, Expectation] = {
     "select_column_values_to_be_unique_within_record": Expectation(
         "{of} differ from each other", (), ("ignore_row_if",), columns=("column_list",)
     ),
+    "column_min_to_be_between": _of_figure("the least {of}"),
+    "column_max_to_be_between": _of_figure("the greatest {of}"),
+    "column_mean_to_be_between": _of_figure("the mean of {of}"),
+    "column_median_to_be_between": _of_figure("the median of {of}"),
+    "column_sum_to_be_between": _of_figure("the sum of {of}"),
+    "column_stdev_to_be_between": _of_figure("the standard deviation of {of}"),
+    "column_quantile_values_to_be_between": Expectation(
+        "quantiles of {of} are {quantile_ranges}", ("quantile_ranges",), (), "number", whole=True
+    ),
+    "column_unique_value_count_to_be_between": _of_figure("the number of distinct {of}", "any"),
+    "column_proportion_of_unique_values_to_be_between": _of_figure("the share of distinct {of}", "any"),
+    "column_proportion_of_non_null_values_to_be_between": _of_figure("the share of rows with {of}", "any"),
+    "table_row_count_to_be_between": Expectation(
+        "the number of new rows is {range}", (), _RANGE, columns=(), whole=True
+    ),
+    "table_row_count_to_equal": Expectation(
+        "the number of new rows is {value}", ("value",), columns=(), whole=True
+    ),
 }
 # Which rows of several columns are not judged, of a pair and of a list; the first unless the rule says otherwise.
 _IGNORED = {
     "column_A": ("both_values_are_missing", "either_value_is_missing", "neither"),
     "column_list": ("all_values_are_missing", "any_value_is_missing", "never"),
 }
+
+
+class QuantileRanges(BaseModel):
+    """Shares of a column's values, and for each the range of the value at it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    quantiles: tuple[Share, ...] = Field(min_length=1)
+    value_ranges: tuple[tuple[Number | None, Number | None], ...]
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> Self:
+        if len(self.quantiles) != len(self.value_ranges):
+            raise ValueError("expected a range for each of the quantiles")
+        return self
+
+    def __str__(self) -> str:
+        ranges = zip(self.quantiles, self.value_ranges, strict=True)
+        return ", ".join(f"{low} to {high} at {share:g}" for share, (low, high) in ranges)
 
 
 class Rule(BaseModel):
@@ -107,6 +150,7 @@ class Rule(BaseModel):
     or_equal: bool = False
     sum_total: Number | None = None
     ignore_row_if: str = ""
+    quantile_ranges: QuantileRanges | None = None
     mostly: float = Field(default=1.0, gt=0, le=1)
     on_failure: Literal["warn", "withhold", "quarantine"] = "warn"
     says: str = ""
@@ -141,11 +185,15 @@ class Rule(BaseModel):
             raise ValueError(f"{self.expect} has no {' and '.join(sorted(over))}; expected {known}")
         if "min_value" in needs.may and self.min_value is None and self.max_value is None:
             raise ValueError("expected min_value, max_value or both")
-        ways = _IGNORED.get(needs.columns[0], ())
+        ways = _IGNORED.get("".join(needs.columns[:1]), ())
         if self.ignore_row_if and self.ignore_row_if not in ways:
             raise ValueError(f"expected ignore_row_if as {nearest(self.ignore_row_if, ways)}")
         if not NAME.match(self.name):
             raise ValueError(f"expected a name of lower-case letters, digits and _, found {self.name!r}")
+        if needs.whole and (self.on_failure == "quarantine" or self.mostly < 1):
+            raise ValueError(
+                f"{self.expect} is about no single row; expected warn or withhold, without mostly"
+            )
         if self.on_failure == "quarantine" and self.mostly < 1:
             raise ValueError("expected mostly = 1: each row that breaks the rule is rejected")
         return self
@@ -170,7 +218,7 @@ class Rule(BaseModel):
     @property
     def ignored(self) -> str:
         """The rows of several columns that are not judged."""
-        return self.ignore_row_if or _IGNORED.get(self.expectation.columns[0], ("",))[0]
+        return self.ignore_row_if or _IGNORED[self.expectation.columns[0]][0]
 
     @property
     def sentence(self) -> str:

@@ -325,9 +325,20 @@ class Stream(_Part):
         return tuple(rule for rule in self.rules if rule.on_failure == "quarantine")
 
     @property
+    def checked_rules(self) -> tuple[Rule, ...]:
+        """The rules that checks judge: about how many rows may break them, or about all new rows as a whole."""
+        return tuple(rule for rule in self.rules if rule.on_failure != "quarantine")
+
+    @property
     def share_rules(self) -> tuple[Rule, ...]:
         """The rules about how many rows of a batch may break them."""
-        return tuple(rule for rule in self.rules if rule.on_failure != "quarantine")
+        return tuple(rule for rule in self.checked_rules if not rule.expectation.whole)
+
+    @property
+    def summed_columns(self) -> tuple[str, ...]:
+        """The columns that rules are about as a whole."""
+        whole = (name for rule in self.checked_rules if rule.expectation.whole for name in rule.columns)
+        return tuple(dict.fromkeys(whole))
 
     @property
     def identity_is_record(self) -> bool:
@@ -355,7 +366,7 @@ class Stream(_Part):
 
     def checked_definition(self) -> str:
         """Declaration that checks depend on: after a change of it, all rows are judged anew."""
-        rules = ", ".join(rule.model_dump_json(exclude_defaults=True) for rule in self.share_rules)
+        rules = ", ".join(rule.model_dump_json(exclude_defaults=True) for rule in self.checked_rules)
         return f"{self.definition()} rules [{rules}]" if rules else self.definition()
 
     def _kind(self, measure: str) -> str:

@@ -158,6 +158,27 @@ def test_every_rule_that_fails_is_named_with_its_count_its_share_and_masked_exam
     assert "lab-7'" not in other
 
 
+def test_a_figure_of_all_new_rows_is_judged_and_named(lakehouse_of: Make, session: SparkSession) -> None:
+    settings = settings_of(
+        lakehouse_of,
+        '[[streams.thermometers.rules]]\nexpect = "column_mean_to_be_between"\ncolumn = "temp"\n'
+        'max_value = 21\non_failure = "withhold"\n[[streams.thermometers.rules]]\n'
+        'expect = "table_row_count_to_be_between"\nmin_value = 5\non_failure = "withhold"',
+    )
+    land(settings, "a", ["20", "21", ""])
+    taken_in(settings, session)
+    land(settings, "b", ["24"])
+    taken_in(settings, session)
+
+    with pytest.raises(GateFailed) as failed:
+        check_quality.run(settings, session, "thermometers")
+
+    assert [str(verdict) for verdict in failed.value.failed] == [
+        "rules.temp_mean_to_be_between: the mean of temp is at most 21: it is 21.66666667 in 4 new rows",
+        "rules.table_row_count_to_be_between: the number of new rows is at least 5: it is 4 in 4 new rows",
+    ]
+
+
 def test_a_stream_whose_rule_warns_is_published(lakehouse_of: Make, session: SparkSession) -> None:
     settings = settings_of(lakehouse_of, 'on_failure = "warn"')
     land(settings, "a", ["20.5", "99"])
@@ -236,6 +257,15 @@ def test_rows_that_break_a_rule_are_those_that_duckdb_finds(
                 "on_failure": "quarantine",
             },
             "mostly = 1",
+        ),
+        (
+            {
+                "expect": "column_mean_to_be_between",
+                "column": "temp",
+                "min_value": 1,
+                "on_failure": "quarantine",
+            },
+            "about no single row; expected warn or withhold",
         ),
         ({"expect": "column_values_to_match_regex", "column": "temp", "regex": "("}, "a regular expression"),
         ({"expect": "column_values_to_match_regex", "column": "temp", "regex": "(?=a)"}, "that Arrow can"),

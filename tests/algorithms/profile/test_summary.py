@@ -1,0 +1,47 @@
+"""Summaries of parts of a column say of the whole what all of its values say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.algorithms.ingest.identity_hash import SEED, with_doubles
+from lakehouse.algorithms.profile.summary import DISTINCT_ERROR, SIZE, Summary
+
+NUMBERS = st.lists(st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: round(x, 2)), max_size=40)
+
+
+def summary(numbers: list[float], missing: int = 0) -> Summary:
+    values = np.array(numbers, np.float64)
+    return Summary.of(missing, with_doubles(values, np.full(len(values), SEED)), values)
+
+
+@given(parts=st.lists(NUMBERS, min_size=1, max_size=5), share=st.floats(0, 1))
+def test_small_parts_are_combined_exactly(parts: list[list[float]], share: float) -> None:
+    both = Summary.combined([summary(part, missing=1) for part in parts])
+    values = np.array([each for part in parts for each in part])
+
+    assert (both.rows, both.missing, both.count) == (len(values) + len(parts), len(parts), len(values))
+    assert both.distinct == len(np.unique(values))
+    if len(values):
+        assert (both.low, both.high) == (values.min(), values.max())
+        assert both.mean == pytest.approx(values.mean(), abs=1e-6)
+        assert both.total == pytest.approx(values.sum(), abs=1e-3)
+        assert both.quantile(share) == np.quantile(values, share, method="nearest")
+        assert both.median == pytest.approx(np.median(values))
+    if len(values) > 1:
+        assert both.deviation == pytest.approx(values.std(ddof=1), abs=1e-4)
+
+
+def test_large_parts_keep_their_size_and_their_stated_errors() -> None:
+    numbers = np.random.default_rng(1).lognormal(0, 2, (40, 5000)).round(6)
+
+    both = Summary.combined([summary(list(part)) for part in numbers])
+
+    assert len(both.values) == len(both.weights) == len(both.hashes) == SIZE
+    assert sum(both.weights) == numbers.size
+    for share in (0.001, 0.25, 0.5, 0.99):
+        assert abs((numbers <= both.quantile(share)).mean() - share) <= 2 / (2 * SIZE) + 1e-4
+    assert abs(both.distinct / len(np.unique(numbers)) - 1) <= 3 * DISTINCT_ERROR
