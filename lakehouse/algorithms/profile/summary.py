@@ -57,7 +57,9 @@ class Summary:
         """Return the summary of all parts of a column."""
         both = reduce(cls._with_moments, parts, cls())
         values = np.concatenate([np.asarray(part.values, np.float64) for part in parts] or [np.empty(0)])
-        weights = np.concatenate([np.asarray(part.weights, np.int64) for part in parts] or [np.empty(0, np.int64)])
+        weights = np.concatenate(
+            [np.asarray(part.weights, np.int64) for part in parts] or [np.empty(0, np.int64)]
+        )
         distinct, place = np.unique(values, return_inverse=True)
         points = _grouped(distinct, np.bincount(place, weights, len(distinct)).astype(np.int64))
         hashes = sorted({each for part in parts for each in part.hashes})[:SIZE]

@@ -190,8 +190,8 @@ class Round:
             done = list(pool.map(lambda each: self._finish(*each), selections))
         kernels = [each for each in sources if each[0].has_kernel]
         done += [self._finish(*each) for each in sorted(kernels, key=lambda each: -each[1].priority)]
-        for scanned in (each for _, source in kernels for each in source.scanned.values()):
-            for path, _ in scanned.files:
+        for written in (each for _, source in kernels for each in source.scanned.values()):
+            for path, _ in written.files:
                 path.unlink(missing_ok=True)
         return {name: figures for name, figures in done if figures is not None}
 
