@@ -65,6 +65,7 @@ REPAIRS = pa.schema(
 )
 LATE = pa.schema(
     [("what", pa.string()), ("bucket", pa.int32()), ("side", pa.int32())]
+    + [("source_file", pa.string()), ("source_line", _LONG), ("source_item", pa.int32())]
     + [(name, _LONG) for name in ("row", "event_us", "horizon_us", "time_us", "edge_us", "batch")]
 )
 _TYPES = {"string": pa.string(), "int": _LONG, "double": pa.float64()}
