@@ -17,9 +17,9 @@ def connected(
     connection = duckdb.connect(":memory:", config=dict(config or {}))
     for scheme in stores_used():
         # Few homes have tables on a store.
-        from lakehouse.storage.stores.store_fsspec import StoreFileSystem
+        from lakehouse.storage.stores.store_files import duckdb_filesystem
 
-        connection.register_filesystem(StoreFileSystem(scheme))
+        connection.register_filesystem(duckdb_filesystem(scheme))
     return connection
 
 

@@ -1,26 +1,34 @@
-"""Objects of stores as open files: read in pieces, each a request, all of the version that was begun with."""
+"""Objects of stores as open files, as Arrow and as DuckDB read them: all by the client, with its errors.
+
+Arrow and fsspec have ways of their own, which find credentials otherwise, or take a store that is away for a file that
+is gone. What reads and writes tables needs is here: no folders and no deletions.
+"""
 
 from __future__ import annotations
 
 import io
+from datetime import datetime
 from typing import Any
 
-from lakehouse.config.store_address import Address
+import pyarrow as pa
+from pyarrow.fs import FileInfo, FileSystemHandler, FileType, PyFileSystem
+
+from lakehouse.config.store_address import Address, address_of
 from lakehouse.storage.stores import store_objects
-from lakehouse.storage.stores.store_objects import Head
+from lakehouse.storage.stores.store_objects import Head, Written
 
 # Of whoever reads a whole object.
 PIECE_BYTES = 8 * 1024 * 1024
+# DuckDB asks for what it needs, in large pieces.
+_READ_AHEAD = 64 * 1024
 
 
-def opened(place: Address, piece: int = PIECE_BYTES, known: Head | None = None) -> Any:
-    """Open an object to be read from its beginning, of the version that is ``known`` if it is.
+def opened(place: Address, piece: int = PIECE_BYTES) -> io.BufferedReader:
+    """Open an object to be read from its beginning; memory: a piece of it, each of which is a request.
 
-    ``piece``: the bytes that a request is for, which are in memory; 0 makes each read a request. Reading raises
-    FileNotFoundError when it is gone, ObjectUnread when it is replaced meanwhile.
+    Reading raises FileNotFoundError when it is gone, ObjectUnread when it is replaced meanwhile.
     """
-    raw = _Pieces(place, known)
-    return io.BufferedReader(raw, piece) if piece else raw
+    return io.BufferedReader(_Pieces(place), piece)
 
 
 def tag_of(file: io.BufferedReader) -> str:
@@ -52,10 +60,6 @@ class _Pieces(io.RawIOBase):
         self._at = offset + (0, self._at, self._size)[whence]
         return self._at
 
-    def readall(self) -> bytes:
-        # By default in pieces of 8 kB.
-        return b"".join(iter(lambda: self.read(PIECE_BYTES) or b"", b""))
-
     def readinto(self, buffer: Any) -> int:
         if 0 <= self._size <= self._at or not len(buffer):
             return 0
@@ -67,3 +71,91 @@ class _Pieces(io.RawIOBase):
         buffer[: len(content)] = content
         self._at += len(content)
         return len(content)
+
+
+class _ForArrow(FileSystemHandler):  # type: ignore[misc]
+    """The objects of all stores of a kind, by paths that begin with the bucket."""
+
+    def __init__(self, scheme: str) -> None:
+        self._scheme = scheme
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ForArrow) and other._scheme == self._scheme
+
+    def __hash__(self) -> int:
+        return hash(self._scheme)
+
+    def _place(self, path: str) -> Address:
+        return address_of(f"{self._scheme}://{path}")
+
+    def get_type_name(self) -> str:
+        return self._scheme
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    def get_file_info(self, paths: list[str]) -> list[FileInfo]:
+        return [self._info(path) for path in paths]
+
+    def _info(self, path: str) -> FileInfo:
+        try:
+            found = store_objects.head(self._place(path))
+        except FileNotFoundError:
+            return FileInfo(path, FileType.NotFound)
+        return FileInfo(path, FileType.File, size=found.size, mtime_ns=found.uploaded_ns)
+
+    def open_input_file(self, path: str) -> Any:
+        place = self._place(path)
+        # Whoever opens a file that is gone learns it now.
+        return pa.PythonFile(_Pieces(place, store_objects.head(place)), "r")
+
+    def open_input_stream(self, path: str) -> Any:
+        return self.open_input_file(path)
+
+    def open_output_stream(self, path: str, _metadata: object) -> Any:
+        return pa.PythonFile(Written(self._place(path)), "w")
+
+    def _none(self, *_: object) -> None:
+        raise NotImplementedError("tables need no such thing of a store")
+
+    get_file_info_selector = create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _none
+    delete_file = move = copy_file = open_append_stream = _none
+
+
+def arrow_filesystem(scheme: str) -> PyFileSystem:
+    """Return Arrow's way to the stores of a kind, whose paths begin with the bucket."""
+    return PyFileSystem(_ForArrow(scheme))
+
+
+def duckdb_filesystem(scheme: str) -> Any:
+    """Return DuckDB's way to the stores of a kind, by URL."""
+    from fsspec import AbstractFileSystem
+
+    class ForDuckDB(AbstractFileSystem):  # type: ignore[misc]
+        """The objects of all stores of a kind, by URL."""
+
+        cachable = False
+        protocol = scheme
+
+        @classmethod
+        def _strip_protocol(cls, path: str) -> str:
+            return path
+
+        def info(self, path: str, **_options: Any) -> dict[str, Any]:
+            return {"name": path, "size": store_objects.head(address_of(path)).size, "type": "file"}
+
+        def exists(self, path: str, **_options: Any) -> bool:
+            return store_objects.exists(address_of(path))
+
+        def glob(self, path: str, **_options: Any) -> list[str]:
+            return [path] if self.exists(path) else []
+
+        def modified(self, path: str) -> datetime:
+            return store_objects.head(address_of(path)).uploaded
+
+        def open(self, path: str, mode: str = "rb", **_options: Any) -> Any:
+            if mode != "rb":
+                raise NotImplementedError("files of tables are read only")
+            return opened(address_of(path), _READ_AHEAD)
+
+    return ForDuckDB()

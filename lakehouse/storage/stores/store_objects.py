@@ -78,6 +78,12 @@ def exists(place: Address) -> bool:
     return True
 
 
+def content(place: Address) -> bytes:
+    """Return an object whole."""
+    with answers(place, place.url):
+        return bytes(_obstore().get(_store(place), place.key).bytes())
+
+
 def piece(place: Address, at: int, size: int, tag: str) -> Piece | None:
     """Return some bytes of the version with a tag, of any without one; None behind the end.
 

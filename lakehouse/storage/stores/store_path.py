@@ -1,4 +1,4 @@
-"""A place on an object store that is used as a path of files is: joined, looked at, listed, opened, deleted.
+"""A place on an object store that is used as a path of files is: joined, looked at, listed, read, deleted.
 
 A store has no folders: one is there while an object below it is, and need not be made. What is written through it is
 new: whole files, and small objects of which one writer alone succeeds. Parquet files are ``table_files.py``'s, logs are
@@ -8,7 +8,6 @@ deletion, and one for each 1,000 keys of a listing.
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import stat as kinds
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PosixPath
 from typing import Any
+from zlib import crc32
 
 from lakehouse.config.store_address import SCHEMES, Address
 from lakehouse.storage.stores import store_objects
@@ -33,6 +33,9 @@ class StorePath(PosixPath):
         if self.parts[:1] not in _FIRST:
             return super().__str__()
         return f"{self.scheme}://" + "/".join(self.parts[1:])
+
+    def __fspath__(self) -> str:
+        return str(self)
 
     @property
     def scheme(self) -> str:
@@ -55,7 +58,7 @@ class StorePath(PosixPath):
         return self
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return size and time of an object, which is a file.
+        """Return size and time of an object; its number is another where its content is.
 
         Raises:
             FileNotFoundError: when there is no such object.
@@ -63,9 +66,16 @@ class StorePath(PosixPath):
         """
         found = store_objects.head(self.address)
         seconds = found.uploaded.timestamp()
-        return os.stat_result(
-            (kinds.S_IFREG, 0, 0, 0, 0, 0, found.size, *[int(seconds)] * 3), {"st_mtime": seconds}
-        )
+        whole = (kinds.S_IFREG, crc32(found.tag.encode()), 0, 0, 0, 0, found.size, *[int(seconds)] * 3)
+        return os.stat_result(whole, {"st_mtime": seconds, "st_mtime_ns": int(seconds * 1000) * 1_000_000})
+
+    def is_file(self, **_options: Any) -> bool:
+        """True if there is such an object."""
+        try:
+            self.stat()
+        except FileNotFoundError:
+            return False
+        return True
 
     def is_dir(self, **_options: Any) -> bool:
         """True if there is an object below this path."""
@@ -78,13 +88,32 @@ class StorePath(PosixPath):
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         """Do nothing: a store has no folders."""
 
-    def open(self, mode: str = "r", buffering: int = -1, *text: Any, **options: Any) -> Any:
-        """Open an object to be read: by default in large pieces, or with each read a request where ``buffering`` is 0.
+    def read_bytes(self) -> bytes:
+        """Return an object's content.
 
-        Reading raises FileNotFoundError when it is gone, ObjectUnread when it is replaced meanwhile.
+        Raises:
+            FileNotFoundError: when there is no such object.
         """
-        file = opened(self.address, PIECE_BYTES if buffering < 0 else buffering)
-        return file if mode == "rb" else io.TextIOWrapper(file, *text, **options)
+        return store_objects.content(self.address)
+
+    def read_text(
+        self, encoding: str | None = None, errors: str | None = None, newline: str | None = None
+    ) -> str:
+        """Return an object's content as text."""
+        return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
+
+    def ends(self, size: int) -> tuple[bytes, bytes, int]:
+        """Return the first and the last few bytes of an object, and how many it has."""
+        length = self.stat().st_size
+        if not length:
+            return b"", b"", 0
+        first = self._piece(0, size)
+        last = self._piece(max(length - size, 0), size)
+        return first, last, length
+
+    def _piece(self, at: int, size: int) -> bytes:
+        found = store_objects.piece(self.address, at, size, "")
+        return found.content if found else b""
 
     def write_new(self, content: bytes) -> None:
         """Write an object where there is none; of writers that do so at once, one succeeds.
@@ -105,7 +134,7 @@ class StorePath(PosixPath):
             FileNotFoundError: when there is no such object.
             ObjectUnread: when it has another size.
         """
-        with self.open("rb") as whole, file.open("wb") as stream:
+        with opened(self.address) as whole, file.open("wb") as stream:
             shutil.copyfileobj(whole, stream, PIECE_BYTES)
         if file.stat().st_size != size:
             raise ObjectUnread(f"{self} has not the {size:,} bytes that it was written with")
@@ -120,8 +149,17 @@ class StorePath(PosixPath):
 
     def rglob(self, pattern: str, **_options: Any) -> Iterator[StorePath]:  # type: ignore[override]
         """Yield the objects below, at any depth, that have such a name."""
-        found = (StorePath(self.address.root, key) for key, _ in store_objects.listed(self._folder))
-        yield from (each for each in found if fnmatchcase(each.name, pattern))
+        for key, _ in store_objects.listed(self._folder):
+            name = key.rpartition("/")[2]
+            if name and fnmatchcase(name, pattern):
+                yield StorePath(self.address.root, key)
+
+    def after(self, name: str) -> list[str]:
+        """Return the names of the objects directly below that come behind a name, in order."""
+        folder = self._folder
+        found = store_objects.listed(folder, f"{folder.key}{name}")
+        names = (key.removeprefix(folder.key) for key, _ in found)
+        return [each for each in names if "/" not in each]
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete an object; one that is gone is passed over."""
@@ -130,9 +168,8 @@ class StorePath(PosixPath):
 
 def entries_after(log: Path, version: int) -> Iterator[Path]:
     """Yield the commits of a table's log after one, without a gap. Cost: a listing from there on."""
-    folder = StorePath(log)._folder
-    last = f"{folder.key}{version:020d}.json" if version >= 0 else ""
-    for key, _ in store_objects.listed(folder, last):
-        if key == f"{folder.key}{version + 1:020d}.json":
+    last = f"{version:020d}.json" if version >= 0 else ""
+    for name in StorePath(log).after(last):
+        if name == f"{version + 1:020d}.json":
             version += 1
-            yield log / key.removeprefix(folder.key)
+            yield log / name

@@ -85,12 +85,15 @@ def _wrong_with(path: Path, size: int) -> str:
 
 def _ends_of(path: Path) -> tuple[bytes, bytes, int]:
     """Return how a file begins and ends, and its size."""
-    # On a store each read is a request for so much.
-    with path.open("rb", 0) as file:
+    if is_on_store(path):
+        from lakehouse.storage.stores.store_path import StorePath
+
+        return StorePath(path).ends(len(_MAGIC))
+    with path.open("rb") as file:
         begins = file.read(len(_MAGIC))
         there = file.seek(0, 2)
         file.seek(max(there - len(_MAGIC), 0))
-        return begins, file.read(len(_MAGIC)), there
+        return begins, file.read(), there
 
 
 def _way_out(table: Path) -> str:

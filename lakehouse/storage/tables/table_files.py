@@ -25,9 +25,9 @@ def source(path: Path) -> Any:
     """
     if not is_on_store(path):
         return path
-    from lakehouse.storage.stores.store_fsspec import arrow_filesystem
+    from lakehouse.storage.stores.store_files import arrow_filesystem
 
-    return arrow_filesystem(_scheme(path)).open_input_file(str(path))
+    return arrow_filesystem(_scheme(path)).open_input_file(_key(path))
 
 
 @contextmanager
@@ -36,9 +36,9 @@ def sink(path: Path) -> Iterator[Any]:
     if not is_on_store(path):
         yield path
         return
-    from lakehouse.storage.stores.store_fsspec import arrow_filesystem
+    from lakehouse.storage.stores.store_files import arrow_filesystem
 
-    with arrow_filesystem(_scheme(path)).open_output_stream(str(path)) as file:
+    with arrow_filesystem(_scheme(path)).open_output_stream(_key(path)) as file:
         yield file
 
 
@@ -56,11 +56,15 @@ def dataset(paths: Sequence[Path], schema: pa.Schema | None = None) -> ds.Datase
 
     if not paths or not is_on_store(paths[0]):
         return ds.dataset([str(path) for path in paths], schema, format="parquet")
-    from lakehouse.storage.stores.store_fsspec import arrow_filesystem
+    from lakehouse.storage.stores.store_files import arrow_filesystem
 
     filesystem = arrow_filesystem(_scheme(paths[0]))
-    return ds.dataset([*map(str, paths)], schema, format="parquet", filesystem=filesystem)
+    return ds.dataset([*map(_key, paths)], schema, format="parquet", filesystem=filesystem)
 
 
 def _scheme(path: Path) -> str:
     return path.parts[0].removesuffix(":")
+
+
+def _key(path: Path) -> str:
+    return "/".join(path.parts[1:])

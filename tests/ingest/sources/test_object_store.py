@@ -132,8 +132,7 @@ def test_bucket_of_another_region_is_named_with_what_to_set() -> None:
 
 def _content(store: S3, key: str) -> bytes:
     with store_files.opened(address_of(f"s3://{BUCKET}/{key}", store.endpoint)) as file:
-        content: bytes = file.read()
-    return content
+        return file.read()
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 1000])
@@ -149,13 +148,6 @@ def test_object_is_read_in_pieces_of_any_number(empty: S3, size: int) -> None:
             size - min(size, 7),
             content[-7:] if size else b"",
         )
-
-
-def test_object_that_is_read_whole_costs_a_request_for_each_large_piece(empty: S3) -> None:
-    url = empty.put("in/a", content := os.urandom(9 * 1024 * 1024))
-    with requests(empty) as asked, store_files.opened(address_of(url, empty.endpoint)) as file:
-        assert file.read() == content
-    assert len(asked) == 2
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])

@@ -15,11 +15,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse.storage.stores import store_files, store_objects
 from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
-from lakehouse.storage.stores.store_fsspec import StoreFileSystem
+from lakehouse.storage.stores.store_files import duckdb_filesystem
 from lakehouse.storage.stores.store_path import StorePath, entries_after
 from lakehouse.storage.stores.store_race import winners
 from lakehouse.storage.tables import table_files
-from lakehouse.storage.tables.integrity import _ends_of
 from lakehouse.storage.tables.tables_place import (
     in_home,
     is_on_store,
@@ -60,7 +59,7 @@ def test_looks_lists_and_deletes_as_in_a_folder(place: StorePath) -> None:
         "ab/part-0.parquet",
         "bucket=3/part-1.parquet",
     ]
-    assert found[0].read_bytes() == b"PAR1..PAR1" and _ends_of(found[0]) == (b"PAR1", b"PAR1", 10)
+    assert found[0].read_bytes() == b"PAR1..PAR1" and found[0].ends(4) == (b"PAR1", b"PAR1", 10)
     assert found[0].stat().st_size == 10 and found[0].stat().st_mtime > 1e9
 
     for _ in range(2):
@@ -97,7 +96,7 @@ def test_tables_are_written_and_read_by_all_libraries(place: StorePath) -> None:
     table_files.write(rows, file)
     assert table_files.dataset([file]).to_table() == rows
     with duckdb.connect() as connection:
-        connection.register_filesystem(StoreFileSystem(place.scheme))
+        connection.register_filesystem(duckdb_filesystem(place.scheme))
         query = f"SELECT sum(a), any_value(filename) FROM read_parquet('{file}', filename => true)"
         assert connection.execute(query).fetchall() == [(sum(range(200_000)), str(file))]
     with pytest.raises(FileNotFoundError):

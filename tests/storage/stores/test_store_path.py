@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,6 @@ from lakehouse.storage.stores import store_access, store_objects
 from lakehouse.storage.stores.store_access import StoreUnavailable
 from lakehouse.storage.stores.store_path import StorePath, entries_after
 from lakehouse.storage.stores.store_race import WRITERS, winners
-from lakehouse.storage.tables.integrity import _ends_of
 from lakehouse.storage.tables.tables_place import (
     in_home,
     is_on_store,
@@ -50,7 +48,7 @@ def table(store: S3, request: pytest.FixtureRequest) -> StorePath:
 def test_joins_names_and_tells_what_is_below() -> None:
     place = StorePath(ROOT) / "raw" / "t"
 
-    assert str(place) == f"{ROOT}/raw/t" == os.fspath(place)
+    assert str(place) == f"{ROOT}/raw/t" == place.__fspath__()
     assert (place.address.bucket, place.address.key, place.name, str(place.parent)) == (
         BUCKET,
         "lake/raw/t",
@@ -74,7 +72,7 @@ def test_looks_and_lists_as_a_folder_does(table: StorePath) -> None:
         "bucket=3/part-1.parquet",
     ]
     assert found[1].stat().st_size == 11 and found[1].stat().st_mtime > 1e9
-    assert found[0].read_bytes() == b"PAR1PAR1" and _ends_of(found[1]) == (b"PAR1", b"PAR1", 11)
+    assert found[0].read_bytes() == b"PAR1PAR1" and found[1].ends(4) == (b"PAR1", b"PAR1", 11)
 
 
 def test_entries_of_a_log_end_at_a_gap(store: S3, table: StorePath) -> None:
