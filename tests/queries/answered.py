@@ -17,7 +17,13 @@ from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.registered import parse_query
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales, write_manifest
+from lakehouse.queries.runtime.batch_manifest import (
+    BatchManifest,
+    Scale,
+    Scales,
+    last_planned,
+    write_manifest,
+)
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.layout import Home
 from lakehouse.storage.query_meaning import replace_definition
@@ -157,7 +163,8 @@ class Aggregated:
         """Write all tables, plans and ledgers; what is not finished has rows and no figures."""
         name = self.query.name
         replace_definition(home.batch_manifests(name), definition_of(self.query), written_as(self.query))
-        for number in range(1, self.batches + 1):
+        # Written once more, a home keeps the manifests that it has.
+        for number in range(last_planned(home.batch_manifests(name)) + 1, self.batches + 1):
             write_manifest(
                 home.batch_manifests(name),
                 "batch",

@@ -102,7 +102,7 @@ def _print(listing: Mapping[str, Any], settings: Settings) -> None:
         if not own:
             continue
         text = text_of(kind.name)
-        print_tables({"own": own}, [Table(text.title if is_mixed else "", "own", text.columns)])
+        print_tables({"queries": own}, [Table(text.title if is_mixed else "", "queries", text.columns)])
         for facts in own:
             if text.waiting and (waiting := text.waiting(facts)):
                 print_line(f"{facts['query']}: the next tick is {waiting}")
