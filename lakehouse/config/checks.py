@@ -16,9 +16,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from lakehouse.algorithms.rollup.levels import validate_levels
-from lakehouse.config.columns import NAME, RESERVED
+from lakehouse.config.columns import NAME, RESERVED, Column
 from lakehouse.config.durations import format_duration
 from lakehouse.config.problems import Problem, nearest
+from lakehouse.config.rules import Rule
 from lakehouse.config.source_checks import source_problems
 from lakehouse.config.stream import Stream
 
@@ -183,9 +184,28 @@ def _rules(stream: Stream) -> Iterator[Problem]:
             elif wanted not in ("any", column.type) and not (wanted == "number" and column.is_number):
                 yield Problem(f"{key}.{place}", f"{name!r} of type {column.type}", f"a {wanted}")
         kinds = {name: stream.all_columns[name] for name in rule.columns if name in stream.all_columns}
+        yield from _values_of_rule(key, rule, kinds)
         if rule.is_comparison and len({each.is_number or each.type for each in kinds.values()}) > 1:
             types = ", ".join(f"{name!r} of type {each.type}" for name, each in kinds.items())
             yield Problem(f"{key}.{keys[0]}", types, "columns that can be compared with each other")
+
+
+def _values_of_rule(key: str, rule: Rule, columns: Mapping[str, Column]) -> Iterator[Problem]:
+    """Yield values that a rule compares with a column of another type."""
+    lists = [("value_set", rule.columns[0], rule.value_set)] if rule.value_set else []
+    lists += [
+        ("value_pairs_set", *each)
+        for each in zip(rule.columns, zip(*rule.value_pairs_set, strict=True), strict=False)
+    ]
+    for place, name, values in lists:
+        column = columns.get(name)
+        wanted = {"string": str, "boolean": bool}.get(column.type, int | float) if column else object
+        for value in values:
+            if not isinstance(value, wanted) or (isinstance(value, bool) and column and column.is_number):
+                kind = column.type if column else ""
+                yield Problem(
+                    f"{key}.{place}", f"{value!r} for {name!r} of type {kind}", f"values of type {kind}"
+                )
 
 
 def _bounds(stream: Stream) -> Iterator[Problem]:

@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from lakehouse.config.columns import NAME, ArrowPattern
 from lakehouse.config.problems import nearest
 
-Number = int | float
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+Number = int | _Finite
 Share = Annotated[float, Field(ge=0, le=1)]
-Scalar = str | int | float | bool
+Scalar = str | int | _Finite | bool
 _RANGE = ("min_value", "max_value", "strict_min", "strict_max")
 _PAIR = ("column_A", "column_B")
 

@@ -240,6 +240,10 @@ def test_rows_that_break_a_rule_are_those_that_duckdb_finds(
         ({"expect": "column_values_to_be_between", "column": "temp"}, "min_value, max_value or both"),
         ({"expect": "column_values_to_be_in_set", "column": "temp"}, "value_set"),
         (
+            {"expect": "column_values_to_be_between", "column": "temp", "min_value": float("inf")},
+            "finite number",
+        ),
+        (
             {"expect": "column_values_to_be_betwen", "column": "temp", "min_value": 1},
             "did you mean column_values_to_be_between",
         ),
@@ -284,6 +288,14 @@ def test_columns_of_other_types_are_not_compared(lakehouse_of: Make) -> None:
         ValueError, match=r"rules\.0\.column_A: found 'temp' of type decimal, 'device' of type string"
     ):
         lakehouse_of(own)
+
+
+@pytest.mark.parametrize("value", ['"warm"', "true"])
+def test_values_of_another_type_than_the_column_are_refused(lakehouse_of: Make, value: str) -> None:
+    rule = f'expect = "column_values_to_be_in_set"\ncolumn = "temp"\nvalue_set = [1, {value}]'
+
+    with pytest.raises(ValueError, match=r"rules\.0\.value_set: found .* for 'temp' of type decimal"):
+        lakehouse_of(CONFIG.partition("expect =")[0] + rule)
 
 
 def test_a_rule_about_no_column_of_the_stream_is_a_problem_with_a_suggestion(lakehouse_of: Make) -> None:

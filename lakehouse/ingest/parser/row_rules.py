@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from functools import partial, reduce
 from itertools import combinations
 from typing import TypeAlias
@@ -14,6 +15,8 @@ import pyarrow.compute as pc
 from lakehouse.config.rules import Rule
 
 Values: TypeAlias = pa.Array | pa.ChunkedArray
+# More than any sum of values, in units of their last digit.
+_BEYOND = 10**40
 _AND, _OR = partial(reduce, pc.and_kleene), partial(reduce, pc.or_kleene)
 
 
@@ -63,21 +66,36 @@ def _beyond(values: Values, rule: Rule) -> Iterator[Values]:
 
 
 def _limit(number: int | float, kind: pa.DataType) -> pa.Scalar:
-    """Return a limit as values of a type are compared with it: exactly, where both are exact."""
+    """Return a limit as values of a type are compared with it: exactly, where both are exact.
+
+    A limit between two values of the type, and one beyond all, compares with each as any other there does.
+    """
     if pa.types.is_floating(kind):
         return pa.scalar(float(number), pa.float64())
-    return pa.scalar(Decimal(str(number)))
+    scale, units = _in_units(number, kind)
+    below = max(-_BEYOND, min(units.numerator // units.denominator, _BEYOND))
+    limit = Decimal(f"{below * 10 + (0 if below == units else 5)}e-{scale + 1}")
+    return pa.scalar(limit, pa.decimal256(60, scale + 1))
 
 
 def _of_type(value: str | int | float | bool, kind: pa.DataType) -> object:
-    if pa.types.is_decimal(kind):
-        scale = Decimal((0, (1,), -kind.scale))
-        number = Decimal(str(value))
-        # A number of more digits than the column has is no value of it.
-        return number.quantize(scale) if number == number.quantize(scale) else None
+    """Return a value as a column of a type has it, None where the column has no such value."""
     if pa.types.is_string(kind):
         return str(value)
-    return value
+    if pa.types.is_boolean(kind) or isinstance(value, bool | str):
+        return value if pa.types.is_boolean(kind) == isinstance(value, bool) else None
+    if pa.types.is_floating(kind):
+        return float(value)
+    scale, units = _in_units(value, kind)
+    if units.denominator != 1 or abs(units) >= (10**38 if pa.types.is_decimal(kind) else 2**63):
+        return None
+    return Decimal(f"{units.numerator}e-{scale}") if pa.types.is_decimal(kind) else units.numerator
+
+
+def _in_units(number: int | float, kind: pa.DataType) -> tuple[int, Fraction]:
+    """Return the digits behind the point of an exact type, and a number in units of the last of them."""
+    scale = kind.scale if pa.types.is_decimal(kind) else 0
+    return scale, Fraction(str(number)) * 10**scale
 
 
 def _among(values: Values, rule: Rule) -> Values:

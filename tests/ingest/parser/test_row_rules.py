@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import duckdb
@@ -126,3 +127,32 @@ def test_values_of_other_scales_are_compared_exactly() -> None:
     equal = Rule(expect="column_pair_values_to_be_equal", column_A="a", column_B="b")
 
     assert verdicts(rows, equal).to_pylist() == [False]
+
+
+NUMBERS = [0, 1, -1, 1.5, 0.005, 1e-300, 1e30, -1e30, 1e300, 2**70, -(2**63), 2**63 - 1, 10**38]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.decimal128(38, 0), pa.decimal128(38, 2), pa.decimal128(38, 18)]
+)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_exact_values_are_compared_with_any_number_as_fractions_are(kind: pa.DataType, number: float) -> None:
+    scale = kind.scale if pa.types.is_decimal(kind) else 0
+    most = 10**38 - 1 if pa.types.is_decimal(kind) else 2**63 - 1
+    units = [0, 1, -1, 150, most, -most, min(10**18, most)]
+    texts = [Decimal(f"{each}e-{scale}") for each in units]
+    column = pa.array(texts if pa.types.is_decimal(kind) else units, kind)
+    values, limit = [Fraction(each) / 10**scale for each in units], Fraction(str(number))
+    between = {"expect": "column_values_to_be_between", "column": "a"}
+    rules = [
+        ({**between, "min_value": number}, [value < limit for value in values]),
+        ({**between, "min_value": number, "strict_min": True}, [value <= limit for value in values]),
+        ({**between, "max_value": number}, [value > limit for value in values]),
+        (
+            {"expect": "column_values_to_not_be_in_set", "column": "a", "value_set": [number]},
+            [value == limit for value in values],
+        ),
+    ]
+
+    for rule, expected in rules:
+        assert verdicts({"a": column}, Rule.model_validate(rule)).to_pylist() == expected, rule
