@@ -26,7 +26,13 @@ from lakehouse.storage.control.local import Change
 from lakehouse.storage.control.manifests import LAST, Manifests, Row
 from lakehouse.storage.damaged import RESTORE
 
-_FILES = "SELECT {columns} FROM tidemark_files WHERE home = :home AND part = :part AND {column} IN ({names})"
+_BY_CONTENT = "SELECT {columns} FROM asked JOIN tidemark_files AS f ON home = :home AND part = :part AND digest = asked.value"
+# A file that grows has a row for each batch that read of it; the last one is found by a look into the index.
+_BY_NAME = (
+    "SELECT {columns} FROM asked JOIN tidemark_files AS f ON home = :home AND part = :part AND path = asked.value "
+    "AND batch = (SELECT max(o.batch) FROM tidemark_files AS o "
+    "WHERE o.home = :home AND o.part = :part AND o.path = asked.value)"
+)
 _ADD_FILE = (
     "INSERT INTO tidemark_files VALUES (:home, :part, :path, :batch, :size, :mtime_ns, :digest, :is_read)"
 )
@@ -79,12 +85,12 @@ class ManifestRows:
 
     def seen(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Return the size and time of files when their batch was fixed, of those of these paths of which it was."""
-        found = self._ask("batch, path, size, mtime_ns", "path", paths)
+        found = self._ask(_BY_NAME, "batch, path, size, mtime_ns", paths)
         return {path: (size, mtime_ns) for _, path, size, mtime_ns in sorted(found)}
 
     def files(self, paths: Iterable[str]) -> list[LandedFile]:
         """Return the files of these paths that manifests hold. Cost: a look for each manifest that holds some."""
-        batches = {path: batch for batch, path in sorted(self._ask("batch, path", "path", paths))}
+        batches = {path: batch for batch, path in sorted(self._ask(_BY_NAME, "batch, path", paths))}
         found = list[LandedFile]()
         for batch in sorted(set(batches.values())):
             for manifest in self.behind(batch - 1, batch):
@@ -95,7 +101,7 @@ class ManifestRows:
     def read_as(self, digests: Iterable[str]) -> dict[str, list[tuple[str, int]]]:
         """Return under which names, and in which batches, contents of these digests were read, of those that were."""
         read = dict[str, list[tuple[str, int]]]()
-        found = self._ask("batch, path, digest, is_read", "digest", filter(None, digests))
+        found = self._ask(_BY_CONTENT, "batch, path, digest, is_read", filter(None, digests))
         for batch, path, digest, is_read in sorted(found):
             if is_read:
                 read.setdefault(digest, []).append((path, batch))
@@ -126,12 +132,12 @@ class ManifestRows:
         emptied = replace(manifest, files=(), ranges=())
         self._rows.put(_row(emptied, self.known_after(manifest.batch)), beside=[(_DROP_FILE, gone)])
 
-    def _ask(self, columns: str, column: str, values: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+    def _ask(self, statement: str, columns: str, values: Iterable[str]) -> Iterator[tuple[Any, ...]]:
         asked = list(dict.fromkeys(values))
         for begin in range(0, len(asked), _ASKED):
             named = {f"v{number}": value for number, value in enumerate(asked[begin : begin + _ASKED])}
-            names = ", ".join(f":{name}" for name in named)
-            question = _FILES.format(columns=columns, column=column, names=names)
+            names = ", ".join(f"(:{name})" for name in named)
+            question = f"WITH asked (value) AS (VALUES {names}) {statement.format(columns=columns)}"
             yield from self._rows.store.rows(question, part=self._rows.part, **named)
 
     def _files_of(self, manifest: Manifest) -> Iterator[dict[str, Any]]:
