@@ -114,7 +114,7 @@ def test_every_problem_of_the_whole_file_is_told_at_once(tmp_path: Path) -> None
         "streams.a.levels, level 1": ("keep 1h", "at least 1d, one whole node of level 2"),
         "streams.b.source.format": (
             "'xml'",
-            "'csv', 'ndjson', 'zeek', 'parquet', 'avro', 'pcap' or 'nfdump'",
+            "'csv', 'ndjson', 'json', 'zeek', 'parquet', 'avro', 'pcap' or 'nfdump'",
         ),
         "streams.b.groupings": ("'q'", "one of k"),
     }

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.config.columns import sql_type
 from lakehouse.config.stream import COUNTER_PARTS, Stream
@@ -29,6 +28,9 @@ from lakehouse.storage.tables.table_commits import (
 from lakehouse.storage.tables.table_maintenance import kept
 from lakehouse.storage.tables.table_replacement import replace_table
 from sql import statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 ROLLUP_STATISTICS = ("level", "grouping", "start_us", "batch")
 _STATS = {"delta.dataSkippingStatsColumns": ",".join(ROLLUP_STATISTICS)}

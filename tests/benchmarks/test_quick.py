@@ -138,7 +138,6 @@ PRINTED: dict[str, dict[str, set[str]]] = {
             "first_s_at_10",
             "next_s_at_10",
             "stream_s_at_10",
-            "fold_s_at_10",
             "digest_cpu_s_per_gb",
         },
         "listing": {"all_requests_at_2000", "next_requests_at_20000", "all_s_at_20000", "next_s_at_20000"},

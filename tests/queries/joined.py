@@ -13,6 +13,7 @@ from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales, write_manifest
 from lakehouse.settings import Settings, load_settings
+from lakehouse.storage.control.manifests import Manifests, remove
 from lakehouse.storage.layout import Home
 from lakehouse.storage.query_meaning import replace_definition
 from tests.serving.streams import write_delta
@@ -89,6 +90,7 @@ def write_plans(
     """Write which ingest batches the query took: the n-th of both streams in its n-th."""
     folder = layout.batch_manifests(query.name)
     replace_definition(folder, definition_of(query), written_as(query))
+    remove(Manifests(folder, series) for series in ("batch", "repair"))
     for number in range(1, batches + 1):
         spans = ((number - 1, number), (number - 1, number))
         write_manifest(folder, "batch", BatchManifest(number, spans, scales=scales))

@@ -26,7 +26,10 @@ from lakehouse.storage.control.local import Change
 from lakehouse.storage.control.manifests import LAST, Manifests, Row
 from lakehouse.storage.damaged import RESTORE
 
-_BY_CONTENT = "SELECT {columns} FROM asked JOIN tidemark_files AS f ON home = :home AND part = :part AND digest = asked.value"
+_BY_CONTENT = (
+    "SELECT {columns} FROM asked JOIN tidemark_files AS f "
+    "ON home = :home AND part = :part AND digest = asked.value"
+)
 # A file that grows has a row for each batch that read of it; the last one is found by a look into the index.
 _BY_NAME = (
     "SELECT {columns} FROM asked JOIN tidemark_files AS f ON home = :home AND part = :part AND path = asked.value "

@@ -263,7 +263,7 @@ def _refused(place: Address, what: str, text: str) -> Exception | None:
         return StoreUnavailable(f"{what}: {at} answers {code}") if code else None
     kind = ObjectUnread if is_object else StoreUnavailable
     right = _RIGHTS.get(place.scheme, ("", ""))[not is_object]
-    return kind(f"{what}: {at} does not give it ({code}){right}")
+    return kind(f"{what}: {at} {'does not give it' if is_object else 'refuses'} ({code}){right}")
 
 
 def _head(found: Any) -> Head:
