@@ -87,10 +87,11 @@ class ManifestStore:
             known, self.matched = self._rows.seen(path for path, _ in found), self.matched + len(found)
             unknown = ((path, file) for path, file in found if path not in known)
             new += [each for each in unknown if each[1].mtime_ns <= newest or grows(each[0], source)]
-            touched = self._touched(found, known, source)
-            grown = [each for each in touched if each[2] == GROWN and grows(each[0].path, source)]
-            new += [(file.path, now) for file, now, _ in grown]
-            self.changed_files += [sentence(*each) for each in touched if each not in grown]
+            for file, now, state in self._touched(found, known, source):
+                if state == GROWN and grows(file.path, source):
+                    new.append((file.path, now))
+                else:
+                    self.changed_files.append(sentence(file, now, state))
         return new
 
     def read_as_they_are(self, found: Iterable[Found], finished: int) -> set[str]:
