@@ -8,6 +8,7 @@ archived_classes.py  the archive of classes from which sessions start; class_arc
 tables.py            Delta tables: create, append once, read
 ddl.py               columns as SQL writes them -> a schema, without Spark
 row_hash.py          Spark's hash of a row, of Arrow columns
+comparisons.py       comparisons of Arrow values as Spark means them, and with literals of any digits, exactly
 deviations.py        the deviations of a table, as small frames that a rule can judge
 
 Ingest and rollups are in ``lakehouse.ingest``, registered queries in ``lakehouse.queries``.

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.rules import Rule
+from lakehouse.spark.comparisons import compared
 
 Values: TypeAlias = pa.Array | pa.ChunkedArray
-# More than any sum of values, in units of their last digit.
-_BEYOND = 10**40
 _AND, _OR = partial(reduce, pc.and_kleene), partial(reduce, pc.or_kleene)
 
 
@@ -58,24 +57,14 @@ def _outside(values: Values, rule: Rule) -> Values:
 
 def _beyond(values: Values, rule: Rule) -> Iterator[Values]:
     if rule.min_value is not None:
-        compare = pc.less_equal if rule.strict_min else pc.less
-        yield compare(values, _limit(rule.min_value, values.type))
+        yield _compared("LTE" if rule.strict_min else "LT", values, rule.min_value)
     if rule.max_value is not None:
-        compare = pc.greater_equal if rule.strict_max else pc.greater
-        yield compare(values, _limit(rule.max_value, values.type))
+        yield _compared("GTE" if rule.strict_max else "GT", values, rule.max_value)
 
 
-def _limit(number: int | float, kind: pa.DataType) -> pa.Scalar:
-    """Return a limit as values of a type are compared with it: exactly, where both are exact.
-
-    A limit between two values of the type, and one beyond all, compares with each as any other there does.
-    """
-    if pa.types.is_floating(kind):
-        return pa.scalar(float(number), pa.float64())
-    scale, units = _in_units(number, kind)
-    below = max(-_BEYOND, min(units.numerator // units.denominator, _BEYOND))
-    limit = Decimal(f"{below * 10 + (0 if below == units else 5)}e-{scale + 1}")
-    return pa.scalar(limit, pa.decimal256(60, scale + 1))
+def _compared(name: str, values: Values, number: int | float) -> Values:
+    """Compare values with a number of a rule: exactly, where both are exact."""
+    return compared(name, values, Decimal(str(number)))
 
 
 def _of_type(value: str | int | float | bool, kind: pa.DataType) -> object:
@@ -86,16 +75,11 @@ def _of_type(value: str | int | float | bool, kind: pa.DataType) -> object:
         return value if pa.types.is_boolean(kind) == isinstance(value, bool) else None
     if pa.types.is_floating(kind):
         return float(value)
-    scale, units = _in_units(value, kind)
+    scale = kind.scale if pa.types.is_decimal(kind) else 0
+    units = Fraction(str(value)) * 10**scale
     if units.denominator != 1 or abs(units) >= (10**38 if pa.types.is_decimal(kind) else 2**63):
         return None
     return Decimal(f"{units.numerator}e-{scale}") if pa.types.is_decimal(kind) else units.numerator
-
-
-def _in_units(number: int | float, kind: pa.DataType) -> tuple[int, Fraction]:
-    """Return the digits behind the point of an exact type, and a number in units of the last of them."""
-    scale = kind.scale if pa.types.is_decimal(kind) else 0
-    return scale, Fraction(str(number)) * 10**scale
 
 
 def _among(values: Values, rule: Rule) -> Values:
@@ -156,8 +140,8 @@ JUDGES: Mapping[str, Callable[[Sequence[Values], Rule], Values]] = {
     "column_pair_values_a_to_be_greater_than_b": _not_after,
     "column_pair_values_to_be_equal": lambda each, rule: pc.not_equal(*each),
     "column_pair_values_to_be_in_set": lambda each, rule: pc.invert(_in_pairs(each, rule)),
-    "multicolumn_sum_to_equal": lambda each, rule: pc.not_equal(
-        reduce(pc.add, each), _limit(rule.sum_total or 0, each[0].type)
+    "multicolumn_sum_to_equal": lambda each, rule: _compared(
+        "NEQ", reduce(pc.add, each), rule.sum_total or 0
     ),
     "select_column_values_to_be_unique_within_record": _alike,
 }

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from lakehouse.config.timestamps import iso_timestamp
 from lakehouse.queries.aggregate.query import measure_in_words, places_of, values_of
 from lakehouse.queries.aggregate.values import BeyondRange, extremes_of, sums_of
-from lakehouse.queries.runtime.comparisons import double
 from lakehouse.queries.runtime.tasks import arrow_sql
+from lakehouse.spark.comparisons import double
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
-from lakehouse.queries.runtime.comparisons import same
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
+from lakehouse.spark.comparisons import same
 from lakehouse.spark.row_hash import xxhash64
 
 if TYPE_CHECKING:

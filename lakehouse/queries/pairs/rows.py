@@ -25,11 +25,11 @@ from lakehouse.algorithms.late_join.conditions import scales_of
 from lakehouse.algorithms.late_join.contract import MISSING, NO_SOURCE, NO_TIME, Batch
 from lakehouse.config.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.comparisons import compared
 from lakehouse.queries.runtime.exact_numbers import halves_of
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, column_type, hash_of, output_columns
 from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows
+from lakehouse.spark.comparisons import compared
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from lakehouse.queries.language.arguments import unread
 from lakehouse.queries.language.text import DIALECT
-from lakehouse.queries.runtime.comparisons import COMPARISONS, compared, double, is_null, same
+from lakehouse.spark.comparisons import COMPARISONS, compared, double, is_null, same
 from lakehouse.spark.row_hash import xxhash64
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.queries.runtime.comparisons import double
+from lakehouse.spark.comparisons import double
 
 if TYPE_CHECKING:
     import numpy.typing as npt
