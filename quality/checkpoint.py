@@ -223,6 +223,7 @@ def _verdict(settings: QualitySettings, stream: str, frame: Frame, rule: Rule, r
         says=rule.says,
         where=", ".join(f"{name} {worst[name]}" for name in frame.place),
         seen=frame.seen.get(rule.metric, ""),
+        counts=frame.counts.get(rule.metric),
     )
 
 

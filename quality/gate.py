@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakehouse.config.problems import Permanent
+from lakehouse.spark.deviations import Counts
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Verdict of one rule on one table of one stream; ``where`` names the row of the frame that was worst.
 
-    ``seen``: what was observed of a rule that the stream declares.
+    ``seen``: what was observed of a rule that the stream declares, ``counts``: the same in rows.
     """
 
     stream: str
@@ -25,6 +26,7 @@ class Verdict:
     says: str
     where: str = ""
     seen: str = ""
+    counts: Counts | None = None
 
     def __str__(self) -> str:
         if self.seen:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lakehouse.spark.ddl import schema_of
+from lakehouse.spark.deviations import WARNINGS
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.heartbeats import TIMEOUT_S
 from lakehouse.storage.tables.table_commits import append as append_rows
@@ -21,8 +23,6 @@ from lakehouse.storage.tables.table_files import dataset
 from lakehouse.storage.tables.table_log import read_log
 from quality.gate import Verdict
 
-# The table of rules that are reported and stop nothing.
-WARNINGS = "warnings"
 SCHEMA = """
     run_id STRING COMMENT 'the run of one stream',
     stream STRING COMMENT 'the stream that was checked, query-<name> for a registered query',
@@ -34,6 +34,9 @@ SCHEMA = """
     expected STRING COMMENT 'the limit',
     says STRING COMMENT 'the rule in a sentence',
     seen STRING COMMENT 'what was observed, with masked examples, of a rule that the stream declares',
+    judged BIGINT COMMENT 'rows that a rule about each row judged',
+    broken BIGINT COMMENT 'rows that broke it',
+    sources MAP<STRING, BIGINT> COMMENT 'the keys of those that broke it most, and their rows',
     at TIMESTAMP COMMENT 'when it was checked'
 """
 
@@ -54,6 +57,7 @@ def append(table: Path, stream: str, batch: int, verdicts: Sequence[Verdict]) ->
             "expected": verdict.expected,
             "says": verdict.says,
             "seen": verdict.seen or verdict.where,
+            **_counted(verdict),
             "at": now,
         }
         for verdict in verdicts
@@ -67,6 +71,13 @@ def append(table: Path, stream: str, batch: int, verdicts: Sequence[Verdict]) ->
         raise ValueError(f"{problem}; delete the folder: it holds the history of checks and nothing else")
     append_rows(table, rows)
     return run_id
+
+
+def _counted(verdict: Verdict) -> dict[str, Any]:
+    counts = verdict.counts
+    if counts is None:
+        return {"judged": None, "broken": None, "sources": None}
+    return {"judged": counts.judged, "broken": counts.broken, "sources": list(counts.sources)}
 
 
 def verified_through(table: Path, stream: str) -> int:

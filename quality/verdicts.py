@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.settings import Settings
+from lakehouse.spark.deviations import REJECTIONS, WARNINGS
 from lakehouse.storage.checked import Passed
 from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.tables.newest_commits import Commits
 from quality.checkpoint import judge, report_page
-from quality.gate import GateFailed
-from quality.history import WARNINGS, append
+from quality.gate import GateFailed, Verdict
+from quality.history import append
 
 if TYPE_CHECKING:
     from lakehouse.spark.deviations import Frame
@@ -69,7 +70,10 @@ def record_verdicts(
         GateFailed: when a rule does not hold; the verdicts are in the history all the same.
     """
     layout, subject = settings.layout, name if kind == "stream" else subject_of(name)
-    verdicts = judge(settings, subject, frames)
+    verdicts = judge(settings, subject, [frame for frame in frames if frame.table != REJECTIONS])
+    verdicts += [
+        verdict for frame in frames if frame.table == REJECTIONS for verdict in _counted(subject, frame)
+    ]
     append(layout.quality, subject, through, verdicts)
     broken = [verdict for verdict in verdicts if not verdict.success]
     failed = [verdict for verdict in broken if verdict.table != WARNINGS]
@@ -85,6 +89,13 @@ def record_verdicts(
         "through": through,
         "report": str(report),
     }
+
+
+def _counted(subject: str, frame: Frame) -> Iterator[Verdict]:
+    """Yield rules that hold of every row that was accepted, with what they rejected."""
+    for name, rows in frame.rows[0].items():
+        says, seen, counts = frame.says[name], frame.seen[name], frame.counts[name]
+        yield Verdict(subject, frame.table, name, True, rows, "rejected", says, "", seen, counts)
 
 
 def _readable(examples: Callable[[], Sequence[str]]) -> Sequence[str]:

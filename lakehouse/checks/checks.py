@@ -8,7 +8,8 @@ Frames are taken as of the newest batch in the ledger when the check began, so t
 meanwhile is not mistaken for a mistake. Cost: one Spark job over files with new rows, and one that looks for repeated
 identities: in all raw rows of their time where these are few, else among the new ones, and in all of them when
 everything is checked. Guarantee: what leaves this module are batch numbers, counts and differences, never a key, a
-reading or an identity, but three examples of rows that break a rule of the stream, whose texts are masked.
+reading or an identity, but of a rule of the stream three examples of rows that break it, whose texts are masked, and
+the keys of the sources that break it most.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from lakehouse.checks.file_figures import (
 )
 from lakehouse.checks.repeats import repeated_identities
 from lakehouse.checks.rollup_checks import rollup_frame, unmeasured
-from lakehouse.checks.stream_rules import rule_frames
+from lakehouse.checks.stream_rules import rejections, rule_frames
 from lakehouse.checks.table_rows import TableRows
 from lakehouse.ingest.quarantine import rejected_records
 from lakehouse.spark.deviations import Frame
@@ -160,6 +161,7 @@ def _ledger_rows(ledger: TableRows, after: int) -> list[Row]:
         own["imbalance"] += abs(balance)
         own["negative_counts"] += int(any(row[name] is None or row[name] < 0 for name in COUNTS))
         own["reasons_gap"] += abs(reasons - (row["quarantined"] or 0))
+        own.setdefault("reasons", Counter()).update(dict(row["reasons"] or ()))
         for name in COUNTS:
             own[name] += row[name] or 0
     return [found[batch] for batch in sorted(found)]
@@ -196,7 +198,8 @@ def measure(tables: Tables, engine: Engine) -> tuple[list[Frame], Measured]:
         Frame("quarantine", ("batch",), [_quarantine_row(tables, row) for row in quarantine.values()]),
         Frame("raw", ("batch",), list(_raw_rows(tables, raw, figures[RAW], engine)) if is_new else []),
     ]
-    frames += rule_frames(tables.stream, raw, figures[RAW])
+    if is_new:
+        frames += [*rule_frames(tables.stream, raw, figures[RAW]), *rejections(tables.stream, tables.ledger)]
     measured: Measured = {}
     if tables.rollup:
         known = {path: tables.checked.files.get(path, ()) for path in tables.rollup.names}

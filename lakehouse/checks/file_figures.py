@@ -9,6 +9,7 @@ Figures come back as texts, so that one job is for all tables. Memory of a task:
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.profile.summary import Summary
 from lakehouse.checks.column_figures import summary_of
-from lakehouse.checks.stream_rules import BROKEN, EXAMPLES, JUDGED, examples_of
+from lakehouse.checks.stream_rules import BROKEN, EXAMPLES, JUDGED, examples_of, sources_of, worst_of
 from lakehouse.config.columns import sql_type
 from lakehouse.ingest.parser.plain_values import arrow_type
 from lakehouse.ingest.parser.row_rules import verdicts
@@ -41,7 +42,7 @@ Row = dict[str, Any]
 # By file, what was measured of each of its levels and groupings.
 Measured = Mapping[str, Sequence[Mapping[str, Any]]]
 # By table and file; of raw and quarantine: ``rows`` by batch, ``held`` of batches so far, the ends of their times, and
-# ``examples`` of rows that break a rule, and summaries of ``columns`` that rules are about as a whole.
+# ``examples`` of rows that break a rule, their ``sources``, and summaries of ``columns`` that rules are about.
 Figures = Mapping[str, Mapping[str, Any]]
 
 
@@ -60,7 +61,15 @@ class Measuring:
             return pa.schema([field for field in schema if field.name not in self.stream.grouping_keys])
         wanted = {
             QUARANTINE: ("batch", "reason", "source_file"),
-            RAW: ("batch", "event_us", "source_file", "source_line", *_doubles(self.stream), *self._ruled()),
+            RAW: (
+                "batch",
+                "event_us",
+                "source_file",
+                "source_line",
+                *_doubles(self.stream),
+                *self._ruled(),
+                *self._sources(),
+            ),
         }
         return pa.schema([field for field in schema if field.name in wanted[table]])
 
@@ -71,7 +80,7 @@ class Measuring:
             nodes = [added([self._of_nodes(rows)], by) for rows in pieces]
             return added(nodes, by).to_pylist() if nodes else []
         counts, times, held = list[pa.Table](), list[int](), 0
-        examples: dict[str, list[str]] = {}
+        examples, sources = dict[str, list[str]](), dict[str, Counter[str]]()
         parts: dict[str, list[Summary]] = {name: [] for name in self.stream.summed_columns}
         for rows in pieces:
             held += pc.sum(pc.less_equal(rows["batch"], self.through)).as_py() or 0
@@ -79,7 +88,7 @@ class Measuring:
                 pc.greater(rows["batch"], self.since), pc.less_equal(rows["batch"], self.through)
             )
             own = rows.filter(is_new)
-            ones = self._of_raw(own, examples) if table == RAW else _of_quarantine(own)
+            ones = self._of_raw(own, examples, sources) if table == RAW else _of_quarantine(own)
             counts.append(added([ones], ["batch"]))
             times += _ends(own["event_us"]) if table == RAW else []
             if table == RAW and own.num_rows:
@@ -89,10 +98,13 @@ class Measuring:
         ends = {"low": min(times, default=None), "high": max(times, default=None)}
         rows_of = added(counts, ["batch"]).to_pylist() if counts else []
         columns = {name: asdict(Summary.combined(of)) for name, of in parts.items() if of}
-        return {"held": held, **ends, "rows": rows_of, "examples": examples, "columns": columns}
+        broken = {"examples": examples, "sources": sources}
+        return {"held": held, **ends, "rows": rows_of, **broken, "columns": columns}
 
-    def _of_raw(self, rows: pa.Table, examples: dict[str, list[str]]) -> pa.Table:
-        """Return the claims about rows by batch; rows that break a rule are added to its examples."""
+    def _of_raw(
+        self, rows: pa.Table, examples: dict[str, list[str]], sources: dict[str, Counter[str]]
+    ) -> pa.Table:
+        """Return the claims about rows by batch; rows that break a rule are added to its examples and sources."""
         low, high = self.stream.event_time_bounds
         # Lines are counted from 1, offsets from 0.
         first_line = 0 if self.stream.source.kind == "kafka" else 1
@@ -112,7 +124,13 @@ class Measuring:
             own = examples.setdefault(rule.name, [])
             if len(own) < EXAMPLES:
                 own += examples_of(rows, {name: ruled[name] for name in rule.columns}, breaks)
+            more = sources_of(rows, self._sources(), breaks)
+            sources[rule.name] = worst_of(sources.get(rule.name, Counter()) + more)
         return _counted(rows, claims)
+
+    def _sources(self) -> tuple[str, ...]:
+        """Return the keys that name the sources of rows that break a rule."""
+        return self.stream.keys if self.stream.share_rules else ()
 
     def _ruled(self) -> set[str]:
         return {name for rule in self.stream.checked_rules for name in rule.columns}

@@ -6,7 +6,7 @@ new rows is outside of its range; 0 if it holds.
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.profile.summary import Summary
 from lakehouse.checks.column_figures import combined, judged_figures
-from lakehouse.spark.deviations import Frame
+from lakehouse.spark.deviations import REJECTIONS, WARNINGS, Counts, Frame
+from lakehouse.storage.masks import form_of
 
 if TYPE_CHECKING:
     from lakehouse.config.rules import Rule
@@ -24,40 +25,65 @@ if TYPE_CHECKING:
 
 # Before the name of a rule: how many rows it judges, and how many of them break it.
 JUDGED, BROKEN = "judged_", "broken_"
-# Examples of rows that break a rule.
-EXAMPLES = 3
+# Examples of rows that break a rule, sources that are named, and those of each file that are counted.
+EXAMPLES, SOURCES, _COUNTED = 3, 5, 100
 _LONGEST = 40
 # A share is a double: 0.001 of 1,000 rows is one row.
 _ROUNDING = 1e-6
-_TABLES = {"withhold": "rules", "warn": "warnings"}
+_TABLES = {"withhold": "rules", "warn": WARNINGS}
 Row = dict[str, Any]
 
 
 def rule_frames(stream: Stream, raw: Sequence[Row], files: Mapping[str, Row]) -> Iterator[Frame]:
-    """Yield the frames of a stream's rules about new rows, by batch and by file; none where no row is new."""
+    """Yield the frames of a stream's rules about new rows, by batch and by file; without any, every rule holds."""
     for on_failure, table in _TABLES.items():
-        rules = [rule for rule in stream.checked_rules if rule.on_failure == on_failure] if raw else []
-        judged = {
-            rule.name: (_as_a_whole if rule.expectation.whole else _judged)(rule, raw, files)
-            for rule in rules
-        }
+        rules = [rule for rule in stream.checked_rules if rule.on_failure == on_failure]
+        whole = [rule for rule in rules if rule.expectation.whole]
+        counts = {rule.name: _counts(rule, raw, files) for rule in rules if rule not in whole}
+        judged = {rule.name: _as_a_whole(rule, raw, files) for rule in whole}
+        judged |= {rule.name: _judged(rule, counts[rule.name], files) for rule in rules if rule not in whole}
         if judged:
             deviations = {name: deviation for name, (deviation, _) in judged.items()}
             says = {rule.name: rule.sentence for rule in rules}
-            yield Frame(table, (), [deviations], says, {name: seen for name, (_, seen) in judged.items()})
+            seen = {name: sentence for name, (_, sentence) in judged.items()}
+            yield Frame(table, (), [deviations], says, seen, counts)
+
+
+def rejections(stream: Stream, ledger: Sequence[Row]) -> Iterator[Frame]:
+    """Yield how many records of new batches each rule has rejected, as its stream's ledger counts them."""
+    received = sum(row["received"] or 0 for row in ledger)
+    rejected = {
+        rule.name: sum(row["reasons"].get(f"rule_{rule.name}", 0) for row in ledger)
+        for rule in stream.row_rules
+    }
+    if rejected and ledger:
+        says = {rule.name: rule.sentence for rule in stream.row_rules}
+        seen = {
+            name: f"{rows:,} of {received:,} new records were rejected" for name, rows in rejected.items()
+        }
+        counts = {name: Counts(received, rows) for name, rows in rejected.items()}
+        yield Frame(REJECTIONS, (), [rejected], says, seen, counts)
+
+
+def _counts(rule: Rule, raw: Sequence[Row], files: Mapping[str, Row]) -> Counts:
+    judged, number = (sum(row[part + rule.name] for row in raw) for part in (JUDGED, BROKEN))
+    sources = sum((Counter(of["sources"].get(rule.name, {})) for of in files.values()), Counter[str]())
+    return Counts(judged, number, sources.most_common(SOURCES))
 
 
 def _as_a_whole(rule: Rule, raw: Sequence[Row], files: Mapping[str, Row]) -> tuple[float, str]:
     """Return how far a figure of all new rows is outside of its range, and a sentence on it."""
+    if not raw:
+        return 0.0, "no new row to judge"
     if not rule.columns:
         return judged_figures(rule, Summary(sum(row["found"] for row in raw)))
     parts = [of["columns"][rule.columns[0]] for of in files.values() if of["columns"]]
     return judged_figures(rule, combined(parts))
 
 
-def _judged(rule: Rule, raw: Sequence[Row], files: Mapping[str, Row]) -> tuple[int, str]:
+def _judged(rule: Rule, counts: Counts, files: Mapping[str, Row]) -> tuple[int, str]:
     """Return how many rows break a rule beyond those that may, and a sentence on them."""
-    count, number = (sum(row[part + rule.name] for row in raw) for part in (JUDGED, BROKEN))
+    count, number = counts.judged, counts.broken
     allowed = int((1 - rule.mostly) * count + _ROUNDING)
     seen = f"{number:,} of {count:,} new rows do not"
     if number:
@@ -79,6 +105,30 @@ def examples_of(rows: pa.Table, values: Mapping[str, pa.ChunkedArray], breaks: p
     ]
 
 
+def sources_of(rows: pa.Table, keys: Sequence[str], breaks: pa.Array) -> Counter[str]:
+    """Return how many rows of each source break a rule, of those with most; a source is the values of its keys."""
+    own = [name for name in keys if name in rows.column_names]
+    if not own or not pc.any(breaks).as_py():
+        return Counter()
+    counted = (
+        rows.select(own).filter(pc.fill_null(breaks, False)).group_by(own).aggregate([([], "count_all")])
+    )
+    worst = counted.take(pc.select_k_unstable(counted, _COUNTED, [("count_all", "descending")])).to_pylist()
+    return Counter(
+        {", ".join(f"{name} {_short(row[name])}" for name in own): row["count_all"] for row in worst}
+    )
+
+
+def worst_of(sources: Counter[str]) -> Counter[str]:
+    """Return the sources with most rows, as many as are counted of a file."""
+    return Counter(dict(sources.most_common(_COUNTED)))
+
+
+def _short(value: object) -> str:
+    text = "missing" if value is None else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
 def masked(value: object) -> str:
     """Return a value as a report may show it: of a text its form, not its letters and digits.
 
@@ -87,5 +137,4 @@ def masked(value: object) -> str:
     """
     if not isinstance(value, str):
         return "missing" if value is None else str(value)
-    form = re.sub(r"[^\W\d_]", "x", re.sub(r"\d", "9", value[:_LONGEST]))
-    return f"'{form}{'...' if len(value) > _LONGEST else ''}'"
+    return f"'{form_of(value, _LONGEST)}'"

@@ -158,6 +158,29 @@ def test_every_rule_that_fails_is_named_with_its_count_its_share_and_masked_exam
     assert "lab-7'" not in other
 
 
+def test_the_history_names_the_sources_that_break_a_rule_most_and_counts_what_rules_reject(
+    lakehouse_of: Make, session: SparkSession
+) -> None:
+    settings = settings_of(
+        lakehouse_of,
+        'on_failure = "warn"\n[[streams.thermometers.rules]]\nexpect = "column_values_to_not_be_null"\n'
+        'column = "temp"\non_failure = "quarantine"',
+    )
+    land(settings, "quiet", ["20.5", "99", ""])
+    land(settings, "broken", ["98", "99", "-41"])
+    taken_in(settings, session)
+    check_quality.run(settings, session, "thermometers")
+
+    columns = ("table", "says", "success", "judged", "broken", "sources", "seen")
+    rules = [row for row in table_rows(settings.layout.quality, *columns) if row[3] is not None]
+    (rejected,) = (row for row in rules if row[0] == "rejections")
+    (warned,) = (row for row in rules if row[0] == "warnings")
+    assert rejected[1:] == ("temp is there", True, 6, 1, {}, "1 of 6 new records were rejected")
+    assert warned[2:6] == (False, 5, 4, {"device broken": 3, "device quiet": 1})
+    assert list(warned[5]) == ["device broken", "device quiet"]
+    assert verified_through(settings.layout.quality, "thermometers") == 1
+
+
 def test_a_figure_of_all_new_rows_is_judged_and_named(lakehouse_of: Make, session: SparkSession) -> None:
     settings = settings_of(
         lakehouse_of,
