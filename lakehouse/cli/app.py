@@ -27,6 +27,7 @@ from lakehouse.cli.commands import (
     metrics,
     plan,
     plot,
+    quality,
     queries,
     run,
     serve,
@@ -46,7 +47,7 @@ from lakehouse.storage.ownership import keep_private
 
 # In the order in which the help lists them.
 COMMANDS = (
-    *(init, add, check, simulate, bridge, collect, run, serve, ask, plot, sql, spark, web, status),
+    *(init, add, check, simulate, bridge, collect, run, serve, ask, plot, sql, spark, web, status, quality),
     *(
         metrics,
         plan,

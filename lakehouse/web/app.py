@@ -24,6 +24,7 @@ from lakehouse.web.events.webhooks import Webhooks
 from lakehouse.web.parameters import Limits
 from lakehouse.web.problems import answer_with_problems, problem_of, response_of
 from lakehouse.web.prometheus import routes as prometheus
+from lakehouse.web.quality import routes as quality
 from lakehouse.web.responses import Declared
 from lakehouse.web.security.access import Access
 from lakehouse.web.security.binding import checked
@@ -82,7 +83,7 @@ def _addresses() -> tuple[BaseRoute, ...]:
     for module in (questions, tables, file):
         router.include_router(module.router, prefix="/v/{version}", dependencies=[Declared])
         router.include_router(module.router, prefix="/latest")
-    for module in (home_tables, changes, events, page):
+    for module in (home_tables, changes, events, page, quality):
         router.include_router(module.router)
     router.include_router(prometheus.router, prefix="/prometheus/api/v1")
     return tuple(router.routes)

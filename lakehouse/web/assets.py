@@ -27,6 +27,16 @@ def style() -> str:
 
 
 @cache
+def header(current: str) -> str:
+    """Return the links to all views, for pages beside the page; ``current``: the address of the one that it is."""
+    page = _text(FOLDER / "index.html")
+    links = page[page.index("<header>") : page.index("</header>")] + "</header>"
+    return links.replace('href="?', 'href="/page/?').replace(
+        f'href="{current}"', f'href="{current}" aria-current="page"'
+    )
+
+
+@cache
 def chart_script() -> str:
     """Return the page's charts as one script that imports nothing: a browser imports no modules from a file."""
     return "\n".join(_MODULE_WORDS.sub("", _text(FOLDER / name)) for name in _OF_CHARTS)

@@ -35,6 +35,7 @@ PATTERNS = (
     "lakehouse/queries/runtime/operators.py",
     "lakehouse/service/freshness.py",
     "lakehouse/service/tasks.py",
+    "lakehouse/serving/quality/[rv]*.py",
     "lakehouse/serving/status.py",
     "lakehouse/serving/storage_plan.py",
     "lakehouse/storage/control/outcomes.py",

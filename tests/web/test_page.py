@@ -42,7 +42,6 @@ VIEWS = {
     "changes": "?view=changes&stream=deep&measure=temp",
     "queries": "?view=queries",
     "quarantine": "?view=quarantine&stream=deep",
-    "quality": "?view=quality",
 }
 drawn_in_a_browser = pytest.mark.skipif(
     BROWSER is None or DRIVER is None, reason="no chromium with its driver here to open the page with"
@@ -427,11 +426,11 @@ def test_a_range_of_all_times_is_drawn(browser: webdriver.Chrome, address: str) 
     ("view", "said"),
     [
         ("?view=overview", "Nothing is published yet"),
+        ("?view=overview", "No rule has been checked yet"),
         ("?view=explore", "nothing published yet"),
         ("?view=changes", "nothing published yet"),
         ("?view=queries", "nothing published yet"),
         ("?view=quarantine", "nothing published yet"),
-        ("?view=quality", "No rule has been checked yet"),
     ],
 )
 def test_an_empty_home_says_so_in_each_view(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, cast
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
+from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.layout import Home
 from lakehouse.web.security.tokens import Scope, add_token, revoke_token
+from quality.history import SCHEMA
+from tests.support.reported import verdict, write
 from tests.web.conftest import client_of, published, served
 from tests.web.test_page import browser, drawn_in_a_browser, opened
 
@@ -27,20 +30,14 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Home:
     home = published(tmp_path_factory.mktemp("quality"), "pair")
     rows = [
         {
-            "run_id": f"pair-{run}",
-            "stream": "pair",
+            **verdict("raw", rule, datetime(2026, 1, run + 1, tzinfo=UTC), stream="pair", success=success),
             "batch": run,
-            "table": "raw",
-            "expectation": rule,
-            "success": success,
-            "observed": float(not success),
-            "expected": "at most 0",
-            "at": f"2026-01-0{run + 1}T00:00:00+00:00",
+            "says": f"This one is {rule}.",
         }
         for rule, verdicts in RUNS.items()
         for run, success in enumerate(verdicts)
     ]
-    write_deltalake(str(home.quality), pa.Table.from_pylist(rows))
+    write(home.quality, schema_of(SCHEMA), rows)
     site = home.reports / "site"
     (site / "validations").mkdir(parents=True)
     (site / "index.html").write_text(REPORT, encoding="utf-8")
@@ -99,17 +96,29 @@ def test_reports_are_for_tokens_that_see_every_stream(checked: Home) -> None:
 
 @drawn_in_a_browser
 @pytest.mark.slow
-def test_a_rule_that_holds_again_is_no_news(browser: webdriver.Chrome, of_checked: str) -> None:
+def test_a_reader_goes_from_the_overview_to_a_day_and_prints_it(
+    browser: webdriver.Chrome, of_checked: str
+) -> None:
     opened(browser, of_checked, "?view=overview")
     overview = browser.find_element(By.ID, "main").text
-    opened(browser, of_checked, "?view=quality")
-    runs = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "tbody tr")]
-    browser.find_element(By.PARTIAL_LINK_TEXT, "Data Docs").click()
+    browser.find_element(By.LINK_TEXT, "Quality").click()
+    lights = browser.find_element(By.ID, "main").text
+    browser.find_element(By.LINK_TEXT, "pair").click()
+    newest = browser.find_element(By.ID, "main").text
+    browser.find_element(By.LINK_TEXT, "2026-01-02").click()
+    of_day = browser.find_element(By.ID, "main").text
 
     assert "1 of 2 rules hold" in overview
-    assert "broken" in overview and "mended" not in overview
-    assert [line.split()[2:4] + line.split()[-2:-1] for line in sorted(runs)] == [
-        ["broken", "no", "✕●●"],
-        ["mended", "yes", "●✕✕"],
-    ]
+    assert "This one is broken." in overview and "mended" not in overview
+    assert "✕ fails" in lights
+    assert newest.index("This one is broken.") < newest.index("This one is mended.")
+    assert "2 of 3 runs held" in newest and "1 of 3 runs held" in newest
+    assert browser.current_url.endswith("/quality/pair/2026-01-02")
+    assert of_day.index("This one is mended.") < of_day.index("This one is broken.")
+    assert "2 of 2 runs held" in of_day
+    assert [line for line in cast(Any, browser).get_log("browser") if line["level"] == "SEVERE"] == []
+    for medium, shown in (("print", False), ("screen", True)):
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium})
+        assert browser.find_element(By.TAG_NAME, "header").is_displayed() is shown
+    browser.find_element(By.LINK_TEXT, "Data Docs").click()
     assert browser.title == "Report"

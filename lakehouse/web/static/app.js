@@ -5,10 +5,10 @@ import { h } from "./dom.js";
 import { changes } from "./changes.js";
 import { explore } from "./explore.js";
 import { overview } from "./overview.js";
-import { quality, quarantine } from "./checks.js";
+import { quarantine } from "./checks.js";
 import { queries } from "./queries.js";
 
-const VIEWS = { __proto__: null, overview, explore, changes, queries, quarantine, quality };
+const VIEWS = { __proto__: null, overview, explore, changes, queries, quarantine };
 const main = document.getElementById("main");
 let shown = 0, newest = null, drawn = null;
 

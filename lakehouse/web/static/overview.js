@@ -1,12 +1,12 @@
 // For a person on call: does every row have a place, is anything standing still, what is raised now?
 
 import { get } from "./api.js";
-import { held, verdicts } from "./checks.js";
+import { verdicts } from "./checks.js";
 import { cell, facts, h, number, share, span, table, time } from "./dom.js";
 
 export async function overview(sheet) {
   const [state, queries, rules] = await Promise.all([
-    get("/status.json"), get("/latest/queries.json").catch(() => ({ rows: [] })), verdicts(1).catch(() => []),
+    get("/status.json"), get("/latest/queries.json").catch(() => ({ rows: [] })), verdicts().catch(() => []),
   ]);
   const standing = stillStanding(state);
   sheet.append(
@@ -23,8 +23,15 @@ export async function overview(sheet) {
       ["kind", (row) => row.kind], ["published", (row) => number(row.published), true], ["by repair", (row) => number(row.repaired), true],
       ["recall asked", (row) => (row.recall === null ? "–" : row.recall), true], ["found at once", (row) => (row.rows_found === null ? "–" : share(row.rows_found, row.rows_found + row.repaired)), true], ["rows waiting for repair", (row) => number(row.open), true],
       ["time", (row) => time(row.time_us)]], queries.rows),
-    h("h2", {}, "Quality"), held(rules),
-    ...(rules.every(([row]) => row.success) ? [] : [table("Rules that do not hold", [["stream", (row) => row.stream], ["rule", (row) => row.expectation], ["observed", (row) => cell(row.observed), true], ["expected", (row) => row.expected], ["at", (row) => row.at]], rules.flat().filter((row) => !row.success))]));
+    h("h2", {}, "Quality"), ...rulesNow(rules));
+}
+
+function rulesNow(rules) {
+  const broken = rules.filter((row) => !row.success), report = (words, ...of) => h("a", { href: ["/quality", ...of.map(encodeURIComponent)].join("/") }, words);
+  return [
+    h("p", { class: broken.length ? "bad" : "good" }, rules.length ? [`${number(rules.length - broken.length)} of ${number(rules.length)} rules hold: `, report("the reports")] : "No rule has been checked yet."),
+    ...(broken.length ? [table("Rules that do not hold", [["stream", (row) => report(row.stream, row.stream)], ["rule", (row) => row.says ?? row.expectation], ["observed", (row) => row.seen || cell(row.observed)], ["at", (row) => row.at]], broken)] : []),
+  ];
 }
 
 function card(one) {

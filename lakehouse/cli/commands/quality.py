@@ -1,0 +1,71 @@
+"""``tidemark quality``: reports on the quality of streams, in the terminal or as a page that can be sent."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse.cli.options import AsJson, Globals, WrongUsage, globals_of
+from lakehouse.cli.output import print_json
+
+EXAMPLES = (
+    "tidemark quality",
+    "tidemark quality telemetry --day 2026-01-01",
+    "tidemark quality --html quality.html",
+)
+
+
+def quality(
+    context: typer.Context,
+    stream: Annotated[str | None, typer.Argument(help="A stream, or query-NAME [default: all].")] = None,
+    day: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="The day of the report, UTC [default: the newest]."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the report as one page, to print or send.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Report whether streams are complete, fresh, plausible.
+
+    Shows what came in and what became of it, each rule in a sentence with its last thirty runs and the worst sources,
+    rejected records by reason, and what is withheld. Records are shown as their form only. A day is one on which rows
+    came in or checks ran. The page of --html needs nothing but a browser. Exit code 1 if a rule fails; one that warns
+    does not. No JVM is started.
+    """
+    reports = _reports(globals_of(context), stream, day.date() if day else None)
+    if html is not None:
+        from lakehouse.web.quality.page import Page
+
+        title = f"Quality of {stream}" if stream else "Quality of all streams"
+        html.write_text(Page(is_file=True).overview(title, reports), encoding="utf-8")
+    if as_json:
+        print_json([report | ({"html": str(html)} if html else {}) for report in reports])
+    elif html is not None:
+        print(f"wrote {html}")
+    else:
+        from lakehouse.cli.pages.quality_text import print_reports
+
+        print_reports(reports, is_whole=stream is not None)
+    if any(report["state"] == "fails" for report in reports):
+        raise typer.Exit(1)
+
+
+def _reports(options: Globals, stream: str | None, day: date | None) -> list[dict[str, Any]]:
+    from lakehouse.config.problems import nearest
+    from lakehouse.serving.quality.report import Asked
+    from lakehouse.serving.table_reader import connected
+    from lakehouse.storage.layout import Home
+
+    # Whoever only asks needs no configuration: a home is enough.
+    address = options.settings().alerts.url if options.config_file().is_file() else None
+    with connected() as connection:
+        asked = Asked(Home(options.home_folder()), connection, address)
+        known = asked.subjects()
+        if stream is not None and stream not in known:
+            raise WrongUsage(
+                f"no stream {stream!r} has come in or was checked; expected {nearest(stream, known)}"
+            )
+        return [asked.report(subject, day) for subject in ([stream] if stream else known)]

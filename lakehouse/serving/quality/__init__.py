@@ -1,0 +1,6 @@
+"""Report on a stream's quality for whoever reads its data: what came in, how new it is, and which rules hold.
+
+report.py     a stream's or query's report of a day, as plain values
+verdicts.py   the rules of a stream with their last runs, from the history of checks
+sentences.py  what a state, a balance and a reason mean, in words
+"""

@@ -1,0 +1,192 @@
+"""Report on a stream's quality on a day: what came in, how new it is, which rules hold, what was rejected.
+
+A day is one of UTC on which rows came in or checks ran; all counts are as of its end, so that a report of a day that is
+over stays as it is. Read without an engine. Cost: the stream's ledger, its rejected records of the day, and the runs of
+its rules (``verdicts.py``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from lakehouse.config.timestamps import format_timestamp
+from lakehouse.serving.literals import parquet_of, text
+from lakehouse.serving.quality.sentences import (
+    balance_sentence,
+    fresh_sentence,
+    is_balanced,
+    plausible_sentence,
+    reason_sentence,
+)
+from lakehouse.serving.quality.verdicts import DAY_US, moment, rules_of, subjects
+from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.table_reader import named_rows
+from lakehouse.serving.versions.versions import NotPublished
+from lakehouse.storage.control.manifests import names_in
+from lakehouse.storage.control.store import store_of
+from lakehouse.storage.layout import Home
+from lakehouse.storage.masks import form_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+# Days that a report links, and examples of records of each reason.
+_DAYS, _EXAMPLES, _FORM = 60, 2, 80
+_QUERY = "query-"
+# What deliveries of changes of rules stand under, where those of alarms have the name of their query.
+RULES = "rules:"
+_COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")
+_STATES = ("fails", "warns", "rejects", "holds")
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A home, the time up to which it is reported, and the address that is notified, if any."""
+
+    layout: Home
+    connection: duckdb.DuckDBPyConnection
+    address: str | None = None
+
+    def subjects(self) -> list[str]:
+        """Return every stream, and every query that was checked, as ``query-NAME``."""
+        streams = names_in(self.layout.root, self.layout.manifests("any").parent.name)
+        return sorted({*streams, *subjects(self.connection, self.layout.quality)}, key=_streams_first)
+
+    def days(self, subject: str) -> list[date]:
+        """Return the days that have a report, the newest first."""
+        times = [("committed_at", parquet_of(self.layout.ledger(subject)), "true")]
+        times += [('"at"', parquet_of(self.layout.quality), f"stream = {text(subject)}")]
+        parts = [
+            f"SELECT epoch_us({name}) // {DAY_US} AS day FROM {stored} WHERE {condition}"
+            for name, stored, condition in times
+            if stored
+        ]
+        if not parts:
+            return []
+        asked = f"SELECT DISTINCT day FROM ({' UNION ALL '.join(parts)}) ORDER BY day DESC LIMIT {_DAYS}"
+        return [
+            date(1970, 1, 1) + timedelta(days=day) for (day,) in self.connection.execute(asked).fetchall()
+        ]
+
+    def report(self, subject: str, day: date | None = None) -> Fields:
+        """Return the report of a stream or query on a day, the newest one if none is named."""
+        days = self.days(subject)
+        is_newest = day is None or not days or day >= days[0]
+        shown = day or (days[0] if days else datetime.now(UTC).date())
+        end_us = ((shown - date(1970, 1, 1)).days + 1) * DAY_US
+        rules = rules_of(self.connection, self.layout.quality, subject, end_us)
+        parts: Fields = {"stream": subject, "day": shown, "days": days, "rules": rules}
+        parts["checked_us"] = max((rule["checked_us"] for rule in rules), default=None)
+        if not subject.startswith(_QUERY):
+            parts |= self._of_stream(subject, rules, end_us)
+        parts["withheld"] = self._withheld.get(subject) if is_newest else None
+        parts["notified"] = self._notified(subject)
+        states = [rule["state"] for rule in rules] + ["fails"] * (not parts.get("is_balanced", True))
+        parts["state"] = min(states, key=_STATES.index, default="unchecked")
+        return parts
+
+    def _of_stream(self, stream: str, rules: Sequence[Fields], end_us: int) -> Fields:
+        """Return what came in up to a time, and of the day before it; how new and how plausible it is."""
+        stored = parquet_of(self.layout.ledger(stream))
+        of_day = f"committed_at >= {moment(end_us - DAY_US)}"
+        before = f"FROM {stored} WHERE committed_at < {moment(end_us)}"
+        total: Fields = dict.fromkeys((*_COUNTS, "newest_us", "committed_us"))
+        day = dict(total)
+        if stored:
+            sums = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in _COUNTS)
+            newest = "max(newest_us) AS newest_us, epoch_us(max(committed_at)) AS committed_us"
+            (total,) = named_rows(self.connection, f"SELECT {sums}, {newest} {before}")
+            (day,) = named_rows(self.connection, f"SELECT {sums}, {newest} {before} AND {of_day}")
+        counts = {name: total[name] or 0 for name in _COUNTS}
+        of_today = {name: day[name] or 0 for name in _COUNTS}
+        now_us = min(end_us, time.time_ns() // 1000)
+        return {
+            "total": counts,
+            "of_day": of_today,
+            "is_balanced": is_balanced(counts),
+            "newest_us": total["newest_us"],
+            "committed_us": total["committed_us"],
+            "complete": balance_sentence(counts, "in so far"),
+            "arrived": "" if counts == of_today else balance_sentence(of_today, "in on this day"),
+            "fresh": fresh_sentence(total["newest_us"], total["committed_us"], now_us),
+            "plausible": plausible_sentence([rule for rule in rules if rule["is_own"]]),
+            "quarantine": self._quarantine(stream, before, of_day) if stored else [],
+        }
+
+    def _quarantine(self, stream: str, before: str, of_day: str) -> list[Fields]:
+        """Return the reasons of rejected records, most of the day first, with masked examples of it."""
+        reasons = named_rows(
+            self.connection,
+            "SELECT reason.key AS reason, sum(reason.value)::BIGINT AS records, "
+            "coalesce(sum(reason.value) FILTER (is_of_day), 0)::BIGINT AS of_day FROM "
+            f"(SELECT unnest(map_entries(reasons)) AS reason, {of_day} AS is_of_day {before}) "
+            "GROUP BY ALL ORDER BY of_day DESC, records DESC, reason",
+        )
+        examples = self._examples(stream, f"SELECT batch {before} AND {of_day}") if reasons else {}
+        return [
+            {
+                **row,
+                "says": reason_sentence(row["reason"], next((one["detail"] for one in shown), None)),
+                "examples": [
+                    {"source_file": one["source_file"], "source_line": one["source_line"], "form": _form(one)}
+                    for one in shown
+                ],
+            }
+            for row in reasons
+            for shown in [examples.get(row["reason"], [])]
+        ]
+
+    def _examples(self, stream: str, batches: str) -> Mapping[str, Sequence[Fields]]:
+        """Return by reason some records of batches, the first of the earliest."""
+        stored = parquet_of(self.layout.quarantine(stream))
+        if stored is None:
+            return {}
+        one = "{'source_file': source_file, 'source_line': source_line, 'detail': detail, 'record': record[1:200]}"
+        rows = self.connection.execute(
+            f"SELECT reason, min_by({one}, (batch, source_file, source_line), {_EXAMPLES}) FROM {stored} "
+            f"WHERE batch IN ({batches}) GROUP BY reason"
+        ).fetchall()
+        return dict(rows)
+
+    @cached_property
+    def _withheld(self) -> Mapping[str, Fields]:
+        """The streams whose newest state is not published, with since when and why."""
+        try:
+            with open_published(self.layout) as published:
+                return {
+                    row["stream"]: row for row in named_rows(published.connection, "SELECT * FROM withheld")
+                }
+        except NotPublished:
+            return {}
+
+    def _notified(self, subject: str) -> str:
+        """Return who was notified of rules that no longer hold, and of those that hold again, as a sentence."""
+        if self.address is None:
+            return "Nobody is notified: [alerts] declares no address."
+        host, store = urlsplit(self.address).hostname, store_of(self.layout.root)
+        names = {"name": f"{RULES}{subject}"}
+        through = store.rows(
+            "SELECT batch FROM tidemark_delivered WHERE home = :home AND query = :name", **names
+        )
+        if not through:
+            return f"Nobody was notified yet: tidemark web posts to {host} while it runs."
+        ((refused,),) = store.rows(
+            "SELECT count(*) FROM tidemark_refused WHERE home = :home AND query = :name", **names
+        )
+        waiting = f"; {refused:,} posts were refused and are repeated" if refused else ""
+        return f"{host} was notified of every change up to {format_timestamp(through[0][0])} UTC{waiting}."
+
+
+def _form(example: Fields) -> str:
+    return form_of((example["record"] or b"").decode("utf-8", "replace"), _FORM)
+
+
+def _streams_first(subject: str) -> tuple[bool, str]:
+    return subject.startswith(_QUERY), subject

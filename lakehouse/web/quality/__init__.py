@@ -1,0 +1,1 @@
+"""Pages of reports on quality: plain HTML without scripts, the same over HTTP and as a file."""

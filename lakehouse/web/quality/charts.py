@@ -1,0 +1,60 @@
+"""Small charts as SVG that stands in the page: the last runs of a rule, and a figure of a column day by day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any
+
+from lakehouse.config.timestamps import format_timestamp
+
+RUNS = 30
+_STEP, _HEIGHT, _STUB = 6, 26, 4
+
+
+def trend(runs: Sequence[dict[str, Any]]) -> str:
+    """Return the last runs of a rule as bars, the newest at the right: the higher, the more of it was broken."""
+    most = max((run["value"] or 0.0 for run in runs), default=0.0)
+    start = (RUNS - len(runs)) * _STEP
+    bars = "".join(_bar(run, start + place * _STEP, most) for place, run in enumerate(runs))
+    held = f"{sum(run['state'] in ('holds', 'rejects') for run in runs)} of {len(runs)} runs held"
+    return f"{_svg(RUNS * _STEP, held, bars)}<br><small>{held}</small>"
+
+
+def _bar(run: dict[str, Any], left: int, most: float) -> str:
+    height = _STUB + (_HEIGHT - _STUB) * ((run["value"] or 0.0) / most if most else 0.0)
+    value = "" if run["value"] is None else f", {run['value']:.4g}"
+    title = escape(f"{format_timestamp(run['at_us'])} UTC: {run['state']}{value}")
+    shape = f'x="{left}" y="{_HEIGHT - height:.1f}" width="{_STEP - 1}" height="{height:.1f}"'
+    return f'<rect class="{run["state"]}" {shape}><title>{title}</title></rect>'
+
+
+def daily(days: Sequence[str], values: Sequence[float | None], label: str) -> str:
+    """Return a figure of each day as dots on a line, the newest day at the right; a day without it is left out."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    said = f"{label}: {low:.4g} to {high:.4g}"
+    return _svg(max(len(values), 2) * _STEP, said, "".join(_dots(days, values, low, high)))
+
+
+def _dots(days: Sequence[str], values: Sequence[float | None], low: float, high: float) -> Iterator[str]:
+    before = None
+    for place, (day, value) in enumerate(zip(days, values, strict=True)):
+        if value is None:
+            before = None
+            continue
+        x, y = (
+            place * _STEP + 3,
+            _HEIGHT - 3 - (_HEIGHT - 6) * ((value - low) / (high - low) if high > low else 0.5),
+        )
+        if before:
+            yield f'<line x1="{before[0]}" y1="{before[1]:.1f}" x2="{x}" y2="{y:.1f}"/>'
+        yield f'<circle cx="{x}" cy="{y:.1f}" r="1.8"><title>{escape(day)}: {value:.6g}</title></circle>'
+        before = x, y
+
+
+def _svg(width: int, label: str, shapes: str) -> str:
+    size = f'width="{width}" height="{_HEIGHT}" viewBox="0 0 {width} {_HEIGHT}"'
+    return f'<svg class="trend" {size} role="img" aria-label="{escape(label)}">{shapes}</svg>'

@@ -1,0 +1,188 @@
+"""Report on quality as a page: an overview of lights, and a section for each stream; without scripts, for any browser.
+
+Over HTTP a page is of one stream, with links; as a file it has them all and needs nothing else, so that it can be sent.
+Whatever comes from data is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+from lakehouse.config.timestamps import format_timestamp
+from lakehouse.web.assets import header, style
+from lakehouse.web.quality.charts import trend
+
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
+)
+# A mark beside each word, so that no light is told by its colour.
+MARKS = {"holds": "●", "warns": "▲", "rejects": "◆", "fails": "✕", "unchecked": "○"}
+CLASSES = {"holds": "good", "warns": "warn", "rejects": "warn", "fails": "bad", "unchecked": "note"}
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of reports; ``is_file``: it stands alone, so that nothing on it leads to the server."""
+
+    is_file: bool = False
+
+    def overview(self, title: str, reports: Sequence[Fields]) -> str:
+        """Return the page of all streams: a table of lights, and of a file each report below it."""
+        names = ("stream", "state", "is it complete?", "is it fresh?", "is it plausible?", "rules")
+        rows = [self._lights(report) for report in reports]
+        body = f"<h1>{escape(title)}</h1>{_table('Streams and queries', names, rows)}{_LEGEND}"
+        if self.is_file:
+            body += "".join(map(self._section, reports))
+        else:
+            body += '<p><a href="/reports/index.html">Data Docs: every check as Great Expectations shows it</a></p>'
+        return self._whole(title, body)
+
+    def stream(self, report: Fields) -> str:
+        """Return the page of one stream or query on a day."""
+        title = f"Quality of {report['stream']} on {report['day']}"
+        return self._whole(title, self._section(report, level=1) + self._links(report))
+
+    def _whole(self, title: str, body: str) -> str:
+        top = "" if self.is_file else header("/quality")
+        icon = "" if self.is_file else '<link rel="icon" href="/page/icon.svg">'
+        return (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+            f'<meta name="color-scheme" content="light dark"><title>{escape(title)}</title>{icon}'
+            f'<style>{style()}</style></head><body>{top}<main class="report" id="main">{body}</main></body></html>'
+        )
+
+    def _lights(self, report: Fields) -> Sequence[str]:
+        name = escape(report["stream"])
+        place = (
+            f"#{quote(report['stream'])}" if self.is_file else f"/quality/{quote(report['stream'], safe='')}"
+        )
+        shown = [report.get(part, "-") for part in ("complete", "fresh", "plausible")]
+        held = sum(rule["state"] in ("holds", "rejects") for rule in report["rules"])
+        rules = f"{held} of {len(report['rules'])} hold" if report["rules"] else "never checked"
+        return (f'<a href="{place}">{name}</a>', light(report["state"]), *map(escape, shown), rules)
+
+    def _section(self, report: Fields, level: int = 2) -> str:
+        own = [rule for rule in report["rules"] if rule["is_own"]]
+        platform = [rule for rule in report["rules"] if not rule["is_own"]]
+        title = f"{escape(report['stream'])} on {report['day']}"
+        parts = [
+            f'<h{level} id="{escape(quote(report["stream"]))}">{title}: {light(report["state"])}</h{level}>'
+        ]
+        parts += [_published(report), f'<p class="note">{escape(report["notified"])}</p>']
+        if "complete" in report:
+            questions = {
+                "Is it complete?": "complete",
+                "Is it fresh?": "fresh",
+                "Is it plausible?": "plausible",
+            }
+            parts += [f"<h3>{asked}</h3><p>{escape(report[part])}</p>" for asked, part in questions.items()]
+            parts.insert(-2, f"<p>{escape(report['arrived'])}</p>" if report["arrived"] else "")
+            parts += ["<h3>Rules of this stream</h3>", _rules("Rules of this stream", own)] if own else []
+            parts += ["<h3>Rejected records</h3>", _quarantine(report["quarantine"])]
+        parts += ["<h3>Rules of the platform</h3>", _rules("Rules of the platform", platform)]
+        return f"<section>{''.join(parts)}</section>"
+
+    def _links(self, report: Fields) -> str:
+        name, days = quote(report["stream"], safe=""), list(report["days"])
+        others = [
+            f'<a href="/quality/{name}/{day}"{" aria-current=page" * (day == report["day"])}>{day}</a>'
+            for day in days
+        ]
+        links = ['<a href="/reports/index.html">Data Docs</a>', '<a href="/quality">all streams</a>']
+        if "complete" in report:
+            links.append(f'<a href="/page/?view=quarantine&amp;stream={name}">rejected records</a>')
+        more = f"<p>Days: {' '.join(others)}</p>" if others else ""
+        return f'<nav aria-label="More" class="more">{more}<p>{" · ".join(links)}</p></nav>'
+
+
+def light(state: str) -> str:
+    """Return a state as a mark and a word."""
+    return f'<span class="{CLASSES[state]}">{MARKS[state]} {_WORDS[state]}</span>'
+
+
+_WORDS = {
+    "holds": "holds",
+    "warns": "warns",
+    "rejects": "rejects rows",
+    "fails": "fails",
+    "unchecked": "not checked",
+}
+_LEGEND = (
+    '<p class="note">● holds · ▲ warns: a rule is broken, and the data are published · ◆ rejects rows: they are in '
+    "quarantine · ✕ fails: the newest data are withheld · ○ not checked. Times are in UTC.</p>"
+)
+
+
+def _published(report: Fields) -> str:
+    withheld = report["withheld"]
+    checked = report["checked_us"]
+    when = f"Last checked {format_timestamp(checked)} UTC." if checked else "No check has run yet."
+    if withheld is None:
+        return f"<p>{when}</p>"
+    batch = withheld["published_batch"]
+    through = "It was never published." if batch is None else f"What is published is as of batch {batch}."
+    since = f"{format_timestamp(withheld['since_us'])} UTC"
+    return f'<p class="bad">Withheld since {since}: {escape(withheld["because"])} {through}</p><p>{when}</p>'
+
+
+def _rules(caption: str, rules: Sequence[Fields]) -> str:
+    if not rules:
+        return '<p class="note">none was checked</p>'
+    names = ("state", "rule", "last thirty runs, the newest at the right")
+    return _table(
+        caption, names, [(light(rule["state"]), _sentence(rule), trend(rule["runs"])) for rule in rules]
+    )
+
+
+def _sentence(rule: Fields) -> str:
+    parts = [f"{escape(rule['says'])} <small><code>{escape(rule['rule'])}</code></small>"]
+    if rule["seen"]:
+        parts.append(escape(rule["seen"]))
+    if rule["state"] in ("fails", "warns"):
+        longer = ", or longer" if rule["since_us"] == rule["runs"][0]["at_us"] else ""
+        parts.append(f"since {format_timestamp(rule['since_us'])} UTC{longer}")
+    if rule["worst"]:
+        worst = "; ".join(f"{escape(source)}: {rows:,} rows" for source, rows in rule["worst"].items())
+        parts.append(f"worst sources: {worst}")
+    return "<br>".join(parts)
+
+
+def _quarantine(reasons: Sequence[Fields]) -> str:
+    if not reasons:
+        return '<p class="good">No record was ever rejected.</p>'
+    rows = [
+        (
+            f"{escape(one['says'])} <small><code>{escape(one['reason'])}</code></small>",
+            f"{one['of_day']:,}",
+            f"{one['records']:,}",
+            "<br>".join(map(_example, one["examples"])),
+        )
+        for one in reasons
+    ]
+    return _table(
+        "Rejected records",
+        ("why", "on this day", "so far", "examples, with x and 9 for what was there"),
+        rows,
+    )
+
+
+def _example(one: Fields) -> str:
+    origin = f"{one['source_file']}, line {one['source_line']}"
+    return f"<small>{escape(origin)}</small> <code>{escape(one['form'])}</code>"
+
+
+def _table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of cells that are markup."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table><thead><tr>{head}</tr>'
+        f"</thead><tbody>{body}</tbody></table></div>"
+    )
