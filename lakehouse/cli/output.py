@@ -17,8 +17,8 @@ from typing import Any
 import typer
 
 from lakehouse.cli.table_layout import Table, broken, fitted, padded
+from lakehouse.config.durations import format_timestamp
 from lakehouse.config.problems import ConfigError
-from lakehouse.config.timestamps import format_timestamp
 
 _PROJECT = f"{Path(__file__).parents[2]}{os.sep}"
 # Headers and figures whose numbers name something: they are copied, not added up.

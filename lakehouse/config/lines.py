@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from lakehouse.config.columns import ArrowPattern, Pattern
 
@@ -20,6 +20,21 @@ def _separator(value: str) -> str:
 
 
 Separator = Annotated[str, AfterValidator(_separator)]
+
+
+def _lists(value: Any) -> Any:
+    """Return the lists that are opened, level by level, each with those that are opened side by side."""
+    levels = value if isinstance(value, list | tuple) else [value]
+    return tuple(tuple(level) if isinstance(level, list | tuple) else (level,) for level in levels)
+
+
+# A path, or several: of a list, of one in its items, and so on; of lists of equal length side by side in a list.
+Explode = Annotated[
+    tuple[Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)], ...],
+    BeforeValidator(_lists),
+]
+# How many letters each field of a line of fixed width has.
+Widths = tuple[Annotated[int, Field(ge=1, le=10_000)], ...]
 
 
 class _Part(BaseModel):

@@ -48,7 +48,17 @@ _LOGIN = ("username", "password_env", "ca", "cert", "key")
 KINDS = {
     "files": Kind(
         ("path",),
-        ("header", "comment", "encoding", "append", "endpoint", "key_order", "full_listing", *_BATCHES),
+        (
+            "header",
+            "comment",
+            "skip",
+            "encoding",
+            "append",
+            "endpoint",
+            "key_order",
+            "full_listing",
+            *_BATCHES,
+        ),
         ("csv", "ndjson", "json", "zeek", "parquet", "pcap", "nfdump"),
     ),
     "kafka": Kind(
@@ -111,9 +121,11 @@ def _formats(stream: Stream) -> Iterator[Problem]:
         yield from _unpivot(stream)
     if source.header != "names" and source.format != "csv":
         yield Problem("source.header", found, 'format "csv"; others name their own fields')
-    for key in ("comment", "ragged"):
+    for key in ("comment", "skip", "widths", "ragged"):
         if getattr(source, key) and source.format != "csv":
             yield Problem(f"source.{key}", found, 'format "csv"')
+    if source.widths and {"separator", "ragged"} & source.model_fields_set:
+        yield Problem("source.widths", "separator or ragged beside them", "widths alone: they cut each line")
     if source.encoding != "utf-8" and source.format not in ("csv", "ndjson", "json"):
         yield Problem("source.encoding", found, 'format "csv", "ndjson" or "json"; others say their own')
     if source.append and (
@@ -239,10 +251,13 @@ def _csv_fields(stream: Stream) -> Iterator[Problem]:
             yield Problem(f"columns.{name}.position", str(column.position), expected)
         if column.position is None and path not in fields and not path.startswith("$"):
             yield Problem(f"columns.{name}", f"no field {path!r}", f"one of source.fields, {list(fields)}")
+    read = [("source.where", stream.source.where_fields)]
     for key, time in (("event_time", stream.event_time), ("arrival_time", stream.arrival_time)):
-        for name in time.names if time else ():
+        read.append((f"{key}.column", list(time.names) if time else []))
+    for key, names in read:
+        for name in names:
             if name not in (*fields, *stream.all_columns) and not name.startswith("$"):
-                yield Problem(f"{key}.column", repr(name), f"one of source.fields, {list(fields)}")
+                yield Problem(key, repr(name), f"one of source.fields, {list(fields)}")
 
 
 def _schemas(source: Source) -> Iterator[Problem]:

@@ -15,12 +15,22 @@ from pydantic import (
     model_validator,
 )
 
-from lakehouse.config.columns import Column, Thousands
+from lakehouse.config.columns import ArrowPattern, Column, Thousands
 from lakehouse.config.durations import AHEAD_US, EXPECTED, format_duration, parse_duration
 from lakehouse.config.levels import StreamLevels
-from lakehouse.config.lines import HEADS, WHITESPACE, Encoding, HeaderLines, Separator, Unpivot
+from lakehouse.config.lines import (
+    HEADS,
+    WHITESPACE,
+    Encoding,
+    Explode,
+    HeaderLines,
+    Separator,
+    Unpivot,
+    Widths,
+)
 from lakehouse.config.rules import Rule
 from lakehouse.config.times import ArrivalTime, TimeColumn
+from lakehouse.config.where import Where, condition, fields_of
 
 # For how long identities are remembered that hold the event time, unless the declaration says otherwise.
 KNOWN_WITH_TIME = "90d"
@@ -138,13 +148,16 @@ class Source(_Part):
     quote: str = Field(default='"', min_length=1, max_length=1)
     header: Literal["names", "skip", "none"] | HeaderLines = "names"
     comment: str | None = Field(default=None, min_length=1)
+    skip: ArrowPattern | None = None
+    widths: Widths = ()
+    where: Where | None = None
     ragged: bool = False
     encoding: Encoding = "utf-8"
     decimal: Literal[".", ","] = "."
     thousands: Thousands | None = None
     null_values: tuple[str, ...] | None = None
     record_path: str | None = Field(default=None, min_length=1)
-    explode: str | None = None
+    explode: Explode = ()
     unpivot: Unpivot | None = None
     settle: Wait = parse_duration("2s")
     batch_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
@@ -182,7 +195,7 @@ class Source(_Part):
     @property
     def has_items(self) -> bool:
         """True if one record may be several rows."""
-        return self.explode is not None or self.unpivot is not None
+        return bool(self.explode) or self.unpivot is not None
 
     @property
     def head(self) -> HeaderLines:
@@ -197,12 +210,17 @@ class Source(_Part):
     @property
     def is_quoted(self) -> bool:
         """True if a field may stand in quotes."""
-        return self.format in ("csv", "nfdump") and self.separator != WHITESPACE
+        return self.format in ("csv", "nfdump") and self.separator != WHITESPACE and not self.widths
 
     @property
     def is_json(self) -> bool:
         """True if each record is an object of JSON."""
         return self.format in ("ndjson", "json")
+
+    @property
+    def where_fields(self) -> list[str]:
+        """Paths of the fields that decide whether a record is one of the stream."""
+        return sorted(fields_of(condition(self.where))) if self.where else []
 
     @property
     def nulls(self) -> tuple[str, ...]:

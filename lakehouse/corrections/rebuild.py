@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
+from lakehouse.config.durations import format_timestamp
 from lakehouse.config.problems import Permanent
 from lakehouse.config.stream import Stream
-from lakehouse.config.timestamps import format_timestamp
 from lakehouse.engine import Session, engine_of
 from lakehouse.engine.parts import TableSink, commit_entries, data_files_of, file_items, sink_of
 from lakehouse.engine.rewriting import rewrite_without

@@ -23,10 +23,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from lakehouse.algorithms.rollup.levels import floor_to
-from lakehouse.config.durations import format_duration
+from lakehouse.config.durations import format_duration, format_timestamp
 from lakehouse.config.landing import located
 from lakehouse.config.stream import Stream
-from lakehouse.config.timestamps import format_timestamp
 from lakehouse.corrections.corrections import begin, carry_out, count_before
 from lakehouse.engine import Engine, Session, engine_of
 from lakehouse.ingest.identities.identities import definition

@@ -21,7 +21,7 @@ from lakehouse.config.stream import Stream
 from lakehouse.engine.parts import ENTRIES, TableSink
 from lakehouse.ingest.identities.unchecked import Range, ambiguous_ranges, joined_by_day
 from lakehouse.ingest.parser.parser import ORIGIN, Parser
-from lakehouse.ingest.parser.verdicts import READ_BEFORE
+from lakehouse.ingest.parser.verdicts import FILTERED, READ_BEFORE
 from lakehouse.ingest.part_counts import Counting, RecordCounts
 
 RAW, QUARANTINE, KEPT, RECORDS, ACCEPTED = "raw", "quarantine", "kept", "records", "accepted"
@@ -133,7 +133,8 @@ class ItemTask:
             self._raw.add(rows)
             if self._reading.records.parser.keeps_records:
                 self._kept.add(good.select(REJECTED))
-            self._quarantine.add(rejected.filter(pc.not_equal(rejected["reason"], READ_BEFORE)))
+            is_fault = pc.invert(pc.is_in(rejected["reason"], pa.array([READ_BEFORE, FILTERED])))
+            self._quarantine.add(rejected.filter(is_fault))
             self._counting.add(rows)
             self._records = self._records + RecordCounts.of(rows, rejected)
             if ambiguous := ambiguous_ranges(parsed, self._reading.stream, self._reading.batch):

@@ -67,6 +67,7 @@ class BatchStats:
     lateness: Lateness
     clocks: Clocks = None
     arrivals: Clocks = None
+    filtered: int = 0
 
     @staticmethod
     def of(stream: Stream, read: RecordCounts, accepted: AcceptedCounts, duplicates: int = 0) -> BatchStats:
@@ -80,6 +81,7 @@ class BatchStats:
             lateness=accepted.lateness,
             clocks=accepted.clocks,
             arrivals=accepted.arrivals,
+            filtered=read.filtered,
         )
 
     @property
@@ -119,6 +121,7 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
         held,
         rows=rows,
         records=max(0, read.records + rows - read.rows),
+        filtered=read.filtered,
         lateness=lateness_of(records, held, files_between(target.layout.raw(name), ("batch", batch, batch))),
     )
 

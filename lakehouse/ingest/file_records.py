@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakehouse.config.stream import Source, Stream
 from lakehouse.ingest.parser.parser import Parser
-from lakehouse.ingest.parser.verdicts import READ_BEFORE
+from lakehouse.ingest.parser.verdicts import FILTERED, READ_BEFORE
 from lakehouse.ingest.sources.compressed import is_compressed
 from lakehouse.ingest.sources.lines import parsed_file
 from lakehouse.ingest.sources.manifest import LandedFile, layouts_of
@@ -76,7 +76,8 @@ class FileRecords:
 
 def _without_known(rows: pa.Table, file: LandedFile) -> pa.Table:
     """Return rows of a file with the verdict on those of its first lines that they were read before."""
-    is_known = pc.less_equal(rows["source_line"], file.known_lines)
+    is_own = pc.fill_null(pc.not_equal(rows["reason"], FILTERED), True)
+    is_known = pc.and_(pc.less_equal(rows["source_line"], file.known_lines), is_own)
     number = rows.column_names.index("reason")
     return rows.set_column(number, "reason", pc.if_else(is_known, READ_BEFORE, rows["reason"]))
 

@@ -35,7 +35,7 @@ from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.tables_place import place_at
 
 log = logging.getLogger(__name__)
-COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")
+COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "filtered", "late")
 
 
 def writer_of(stream: str) -> str:
@@ -160,6 +160,7 @@ def _ledger_row(records: BatchRecords, stats: BatchStats) -> dict[str, Any]:
         "accepted": stats.accepted,
         "quarantined": sum(stats.reasons.values()),
         "duplicates": stats.duplicates,
+        "filtered": stats.filtered,
         "reasons": dict(sorted(stats.reasons.items())),
         "missing": stats.missing,
         "min_event_us": stats.low,

@@ -19,34 +19,43 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.ingest.confirmed import Reach
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure_arrived, measure_files
 from lakehouse.config.stream import Stream
-from lakehouse.ingest.parser.verdicts import DAY_US, READ_BEFORE
+from lakehouse.ingest.parser.verdicts import DAY_US, FILTERED, READ_BEFORE
 
 Clocks = tuple[int, int] | None
 
 
 @dataclass(frozen=True)
 class RecordCounts:
-    """Number of rows and records that were read, of those rejected, by reason, and of those ``read_before``."""
+    """Number of rows and records that were read, of those rejected, by reason, and of those ``read_before``.
+
+    ``filtered``: rows that the stream is not about; they are none of the others.
+    """
 
     rows: int = 0
     records: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     read_before: int = 0
+    filtered: int = 0
 
     @staticmethod
     def of(rows: pa.Table, rejected: pa.Table) -> RecordCounts:
         """Return the counts of usable rows and rejected ones, which both have a ``source_item``."""
+        filtered = rejected.num_rows
+        rejected = rejected.filter(pc.not_equal(rejected["reason"], FILTERED))
+        filtered -= rejected.num_rows
         records = sum(pc.sum(pc.equal(each["source_item"], 0)).as_py() or 0 for each in (rows, rejected))
         counts = rejected["reason"].value_counts().to_pylist()
         reasons = {each["values"]: each["counts"] for each in counts}
         read_before = reasons.pop(READ_BEFORE, 0)
-        return RecordCounts(rows.num_rows + rejected.num_rows, records, reasons, read_before)
+        return RecordCounts(rows.num_rows + rejected.num_rows, records, reasons, read_before, filtered)
 
     def __add__(self, more: RecordCounts) -> RecordCounts:
         """Return the counts of both together."""
         reasons = dict(Counter(self.reasons) + Counter(more.reasons))
         sums = (self.rows + more.rows, self.records + more.records)
-        return RecordCounts(*sums, reasons, self.read_before + more.read_before)
+        return RecordCounts(
+            *sums, reasons, self.read_before + more.read_before, self.filtered + more.filtered
+        )
 
     def as_text(self) -> str:
         """Return the counts as JSON."""

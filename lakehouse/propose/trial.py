@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.parser import Parser
+from lakehouse.ingest.parser.verdicts import FILTERED
 from lakehouse.ingest.sources.files import landed, matching
 from lakehouse.ingest.sources.landed_content import seen
 from lakehouse.ingest.sources.lines import parsed_file
@@ -27,6 +28,7 @@ class Trial:
     files: int = 0
     rows: int = 0
     accepted: int = 0
+    filtered: int = 0
     missing: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, dict[str, Any]] = field(default_factory=dict)
     is_cut: bool = False
@@ -37,6 +39,7 @@ class Trial:
             "files": self.files,
             "rows": self.rows,
             "accepted": self.accepted,
+            "filtered": self.filtered,
             "missing": self.missing,
             "rejected": [{"reason": reason} | found for reason, found in self.reasons.items()],
             "more": self.is_cut,
@@ -76,6 +79,9 @@ def _files(stream: Stream, file: Path | None) -> Iterable[LandedFile]:
 
 
 def _count(result: Trial, rows: pa.Table, stream: Stream) -> None:
+    own = rows.filter(pc.fill_null(pc.not_equal(rows["reason"], FILTERED), True))
+    result.filtered += rows.num_rows - own.num_rows
+    rows = own
     result.rows += rows.num_rows
     is_good = rows["reason"].is_null()
     good = rows.filter(is_good)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lakehouse.config.timestamps import format_timestamp
+from lakehouse.config.durations import format_timestamp
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.tables.table_log import read_rows

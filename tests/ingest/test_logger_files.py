@@ -67,6 +67,14 @@ FILES: dict[str, tuple[str, bytes]] = {
         "ragged = true",
         b"at,temp,level\n2026-02-01,0.5\n2026-02-01T01:00,1.5,\n",
     ),
+    "fields of fixed width": (
+        "widths = [17, 6, 3]",
+        b"at                 temp   \n2026-02-01          0.5  x\n2026-02-01T01:00   1.5\n",
+    ),
+    "headers in between and a footer": (
+        """skip = '^(at,|Total)'""",
+        b"at,temp\n2026-02-01,0.5\nat,temp\n2026-02-01T01:00,1.5\nTotal,2\n",
+    ),
     "a decimal comma": ('separator = ";", decimal = ","', b"at;temp\n2026-02-01;0,5\n2026-02-01T01:00;1,5\n"),
     "UTF-16": (
         'encoding = "utf-16"',

@@ -148,7 +148,7 @@ class _Line:
 
 def _lines(records: BatchRecords) -> Iterator[_Line]:
     stream = records.stream
-    assert (stream.source.format, stream.source.explode) == ("ndjson", None)
+    assert (stream.source.format, stream.source.explode) == ("ndjson", ())
     for file in records.manifest.files:
         path = Path(located(stream.source.path, file.path))
         for number, record in enumerate(path.read_bytes().splitlines(), start=1):

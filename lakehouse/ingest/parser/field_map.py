@@ -15,6 +15,8 @@ from lakehouse.ingest.sources.manifest import Layout
 EVENT, ARRIVAL, PLUS = "_event", "_arrival", "_plus"
 # Behind the name of a time: of its fallback. Before a name: its text as it stood in the record.
 OTHER, SPELT = "_or", "_spelt_"
+# Before the path of a field that decides whether a record is one of the stream.
+WHERE = "_where_"
 
 
 def time_fields(name: str, time: TimeColumn) -> dict[str, str]:
@@ -42,6 +44,8 @@ class FieldMap:
         for name, field in times.items():
             if field:
                 fields[name] = fields.get(field, Column(path=field, optional=name.endswith(OTHER)))
+        for path in stream.source.where_fields:
+            fields[WHERE + path] = fields.get(path, Column(path=path))
         return FieldMap(fields, stream.source.kind, stream.source.unpivot)
 
     @cached_property

@@ -32,9 +32,12 @@ def shaped_rows(lines: pa.Array, paths: JsonPaths) -> Iterator[Rows]:
 
     Lines are UTF-8 without control characters and backslashes.
     """
-    if not paths.listed:
-        for places, texts in shaped_records(lines, paths.of_record):
+    if not paths.lists:
+        for places, texts in shaped_records(lines, paths.fields[0]):
             yield places, np.zeros(len(places), np.int64), texts
+        return
+    if len(paths.lists) > 1 or len(paths.lists[0]) > 1:
+        # Records of lists in lists, or side by side, are read one by one.
         return
     is_even = pc.equal(pc.bit_wise_and(pc.count_substring(lines, '"'), 1), 0).to_numpy(zero_copy_only=False)
     at = np.flatnonzero(is_even)
@@ -44,18 +47,18 @@ def shaped_rows(lines: pa.Array, paths: JsonPaths) -> Iterator[Rows]:
 
 
 def _rows_of_items(lines: pa.Array, paths: JsonPaths) -> Rows:
-    result = _Lists.of(lines, paths.listed[-1])
+    (listed,) = paths.lists[0]
+    inner = {name: parts[len(listed) :] for name, parts in paths.fields[1].items()}
+    result = _Lists.of(lines, listed[-1])
     count, total = len(result.places), len(result.items)
-    is_shaped, outer = _joined(
-        shaped_records(result.around, paths.of_record, paths.listed), paths.of_record, count
-    )
-    is_item, inner = _joined(shaped_records(result.items, paths.of_items), paths.of_items, total)
+    is_shaped, outer = _joined(shaped_records(result.around, paths.fields[0], listed), paths.fields[0], count)
+    is_item, own = _joined(shaped_records(result.items, inner), inner, total)
     # A line is plain if all of it is.
     is_shaped &= np.bincount(result.of_list[~is_item], minlength=count) == 0
     kept = is_shaped[result.of_list]
     around, numbers = pa.array(result.of_list[kept]), np.arange(total) - result.first[result.of_list]
     texts = {name: text.take(around) for name, text in outer.items()}
-    texts |= {name: text.filter(pa.array(kept)) for name, text in inner.items()}
+    texts |= {name: text.filter(pa.array(kept)) for name, text in own.items()}
     return result.places[result.of_list[kept]], numbers[kept], texts
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 from lakehouse.ingest.parser.field_map import FieldMap
@@ -15,6 +15,8 @@ from lakehouse.ingest.parser.verdicts import Rejected, expected_object, repeated
 
 Texts = dict[str, str | None]
 Parts = tuple[str, ...]
+# Items of lists by the paths of these, and the record itself.
+Items = dict[Parts, Any]
 # Python's parser, whose limit depends on what called it, gets nothing deeper.
 _DEEPEST = 200
 # An item of three letters is a row of some hundred bytes.
@@ -83,29 +85,31 @@ def _dumped(value: Any) -> str:
 
 @dataclass(frozen=True)
 class JsonPaths:
-    """The paths that a stream reads of a record, and of each item of the list at ``listed``, where there is one."""
+    """The paths that a stream reads of a record, and of items of its lists.
 
-    of_record: dict[str, Parts]
-    of_items: dict[str, Parts]
-    listed: Parts
+    ``lists``: by level, the paths of lists that are opened side by side, each in the record or in an item above.
+    ``fields``: by level, 0 for the record, the fields that are read there.
+    """
+
+    lists: tuple[tuple[Parts, ...], ...]
+    fields: tuple[dict[str, Parts], ...]
 
     @staticmethod
-    def of(wanted: FieldMap, explode: str | None, is_flat: bool = False) -> JsonPaths:
+    def of(wanted: FieldMap, explode: Sequence[Sequence[str]], is_flat: bool = False) -> JsonPaths:
         """Return the paths of a stream's fields; those of a flat record are names that may have dots."""
-        read = {name: wanted.path(name) for name in wanted.fields}
-        paths = {name: (path,) if is_flat else _parts(path) for name, path in read.items()}
-        listed = _parts(explode) if explode else ()
-        inner = {
-            name: parts[len(listed) :]
-            for name, parts in paths.items()
-            if listed and parts[: len(listed)] == listed
-        }
-        return JsonPaths({n: p for n, p in paths.items() if n not in inner}, inner, listed)
+        lists = tuple(tuple(map(_parts, level)) for level in explode)
+        fields: tuple[dict[str, Parts], ...] = tuple({} for _ in range(len(lists) + 1))
+        for name in wanted.fields:
+            path = wanted.path(name)
+            parts = (path,) if is_flat else _parts(path)
+            inside = (n for n, level in enumerate(lists, 1) if any(_is_in(parts, each) for each in level))
+            fields[max(inside, default=0)][name] = parts
+        return JsonPaths(lists, fields)
 
     @property
     def is_empty(self) -> bool:
         """True if nothing of the record is read."""
-        return not (self.of_record or self.of_items or self.listed)
+        return not (self.lists or any(self.fields))
 
     def rows(self, record: dict[str, Any]) -> list[Texts | Rejected]:
         """Return the texts of each row of a record, or why it is none.
@@ -113,31 +117,70 @@ class JsonPaths:
         Raises:
             Rejected: when the record is no row at all.
         """
-        items = _member(record, self.listed, ()) if self.listed else None
-        if self.listed and not (isinstance(items, list) and items):
-            raise Rejected(f"no_items: no list, or an empty one, at {'.'.join(self.listed)}")
-        if items and len(items) > _MOST_ITEMS:
-            size = f"the list at {'.'.join(self.listed)} has {len(items)} items"
-            raise Rejected(f"malformed: {size}; expected at most {_MOST_ITEMS}")
-        try:
-            outer = _texts(record, self.of_record, ())
-        except Rejected as verdict:
-            return [verdict] * len(items or (None,))
-        return [self._row(item, outer) for item in items] if items else [outer]
+        opened = self._opened({(): record}, 0) if self.lists else []
+        outer = self._own({(): record}, 0)
+        if not self.lists:
+            return [outer]
+        rows = list(islice(self._below({(): record}, opened, outer, 1), _MOST_ITEMS + 1))
+        if len(rows) > _MOST_ITEMS:
+            raise Rejected(
+                f"malformed: its lists have more than {_MOST_ITEMS} items; expected at most as many"
+            )
+        return rows
 
-    def _row(self, item: Any, outer: Texts) -> Texts | Rejected:
+    def _below(
+        self, items: Items, opened: Sequence[Items], outer: Texts | Rejected, level: int
+    ) -> Iterator[Texts | Rejected]:
+        """Yield the rows of the items of opened lists."""
+        for some in opened:
+            inside = items | some
+            own = outer if isinstance(outer, Rejected) else self._own(inside, level, outer)
+            if level == len(self.lists):
+                yield own
+                continue
+            try:
+                yield from self._below(inside, self._opened(inside, level), own, level + 1)
+            except Rejected as verdict:
+                yield verdict
+
+    def _opened(self, items: Items, level: int) -> list[Items]:
+        """Return the items of the lists below others, side by side."""
+        lists = {path: _inside(items, path) for path in self.lists[level]}
+        for path, each in lists.items():
+            if not (isinstance(each, list) and each):
+                raise Rejected(f"no_items: no list, or an empty one, at {'.'.join(path)}")
+            if len(each) > _MOST_ITEMS:
+                size = f"the list at {'.'.join(path)} has {len(each)} items"
+                raise Rejected(f"malformed: {size}; expected at most {_MOST_ITEMS}")
+        if len(counts := {len(each) for each in lists.values()}) > 1:
+            names = " and ".join(".".join(path) for path in lists)
+            raise Rejected(
+                f"malformed: the lists {names} have {min(counts)} and {max(counts)} items; expected as many"
+            )
+        return [dict(zip(lists, each, strict=True)) for each in zip(*lists.values(), strict=True)]
+
+    def _own(self, items: Items, level: int, outer: Texts | None = None) -> Texts | Rejected:
+        """Return the texts that are read on a level, beside those of the levels above."""
         try:
-            return outer | _texts(item, self.of_items, self.listed)
+            own = {name: text_of(_inside(items, parts)) for name, parts in self.fields[level].items()}
         except Rejected as verdict:
             return verdict
+        return own if outer is None else outer | own
 
 
 def _parts(path: str) -> Parts:
     return tuple(path.split("."))
 
 
-def _texts(value: Any, paths: dict[str, Parts], before: Parts) -> Texts:
-    return {name: text_of(_member(value, parts, before)) for name, parts in paths.items()}
+def _is_in(parts: Parts, path: Parts) -> bool:
+    """Return whether a path is another one, or leads deeper."""
+    return parts[: len(path)] == path
+
+
+def _inside(items: Items, parts: Parts) -> Any:
+    """Return what a path leads to, in the innermost of the items that it leads through."""
+    before = max((path for path in items if _is_in(parts, path)), key=len)
+    return _member(items[before], parts[len(before) :], before)
 
 
 def _member(value: Any, parts: Parts, before: Parts) -> Any:

@@ -28,6 +28,7 @@ from lakehouse.ingest.parser.avro import Schemas, schemas_of
 from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, FieldMap
 from lakehouse.ingest.parser.json_record import json_object
 from lakehouse.ingest.parser.message_texts import MESSAGE, message_texts
+from lakehouse.ingest.parser.own_records import are_own
 from lakehouse.ingest.parser.plain_lines import CutRows, Places, cut_plain, joined_rows, text_array
 from lakehouse.ingest.parser.plain_values import Mask, arrow_type, typed
 from lakehouse.ingest.parser.record_texts import RecordTexts
@@ -35,7 +36,7 @@ from lakehouse.ingest.parser.row_values import RowValues
 from lakehouse.ingest.parser.shown_offsets import ITEM, LINE, TEXT, ShownOffsets, with_offsets
 from lakehouse.ingest.parser.spelt_times import read_times
 from lakehouse.ingest.parser.usual_texts import usual_texts
-from lakehouse.ingest.parser.verdicts import Rejected
+from lakehouse.ingest.parser.verdicts import FILTERED, Rejected
 from lakehouse.ingest.sources.manifest import Layout
 
 ORIGIN = ("source_file", "source_line", "source_item")
@@ -85,6 +86,7 @@ class Parser:
         columns = _columns(lines)
         cut, verdicts = self._cut(columns)
         texts, is_valid = self._texts(cut, columns)
+        cut, texts, is_valid, others = self._own(cut, texts, is_valid)
         if shown is not None:
             offsets = shown.of(columns["source_line"].take(pa.array(cut.places)), cut.items)
             texts |= {name: with_offsets(texts[name], offsets) for name in self._of_time}
@@ -94,7 +96,7 @@ class Parser:
         typed_rows = values if is_good.all() else values.filter(pa.array(is_good))
         result = [(typed_rows, cut.places[is_good], cut.items[is_good])]
         result.append(self._one_by_one(cut, texts, ~is_good, is_valid, listed))
-        result.append(self._rejected(verdicts))
+        result += [self._rejected(verdicts), *others]
         return self._beside_origin(result, columns, shown)
 
     def times(self, lines: pa.Table) -> pa.Table:
@@ -182,6 +184,19 @@ class Parser:
         listed = lines["listed_us"].take(at) if "listed_us" in lines else None
         return read_times(usual, self.stream, listed), is_valid
 
+    def _own(
+        self, cut: CutRows, texts: dict[str, pa.Array], is_valid: Mask
+    ) -> tuple[CutRows, dict[str, pa.Array], Mask, list[_Part]]:
+        """Return the rows that the stream is about, and apart from them the others."""
+        where = self.stream.source.where
+        is_own = are_own(texts, where) if where else np.True_
+        if np.all(is_own):
+            return cut, texts, is_valid, []
+        others = pa.table({"reason": pa.repeat(FILTERED, len(cut.places) - np.count_nonzero(is_own))})
+        own = CutRows(cut.places[is_own], cut.items[is_own], {})
+        texts = {name: text.filter(pa.array(is_own)) for name, text in texts.items()}
+        return own, texts, is_valid[is_own], [(others, cut.places[~is_own], cut.items[~is_own])]
+
     def _one_by_one(
         self,
         cut: CutRows,
@@ -234,7 +249,8 @@ class Parser:
             order = np.lexsort((items, places))
             values, places, items = values.take(pa.array(order)), places[order], items[order]
         at, is_bad = pa.array(places), values["reason"].is_valid().to_numpy()
-        kept = pa.array(places, mask=~(is_bad | self.keeps_records))
+        is_shown = pc.not_equal(values["reason"].fill_null(""), FILTERED).to_numpy() & is_bad
+        kept = pa.array(places, mask=~(is_shown | self.keeps_records))
         result = {name: values[name] for name in values.column_names}
         result |= {name: lines[name].take(at) for name in ORIGIN[:2]}
         result |= {name: lines[name].take(kept) for name in ("record", "message")}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,8 @@ from lakehouse.ingest.sources.manifest import Layout
 Places = npt.NDArray[np.int64]
 # Of longer records of JSON numbers for each letter would take more memory than the parser of one.
 _LONGEST = 256 * 1024
+# A mark between fields of fixed width; a line that has it is not plain.
+_UNIT = "\x1f"
 _WHOLE = "(?:0|[1-9][0-9]*)"
 _MESSAGE = (
     r'^\{"topic": "(?P<topic>[^"\\]*)", "payload": "(?P<payload>(?:[^"\\]|\\")*)", '
@@ -188,7 +191,9 @@ def _of_delimited(
     text = records.filter(pa.array(is_open)).cast(pa.string())
     if source.is_quoted:
         text = pc.replace_substring(text, source.quote, "")
-    if source.separator == WHITESPACE:
+    if source.widths:
+        text, separator = _by_width(text, source.widths), _UNIT
+    elif source.separator == WHITESPACE:
         text, separator = pc.replace_substring_regex(pc.ascii_trim(text, BLANKS), f"[{BLANKS}]+", "\t"), "\t"
     if source.ragged:
         text = _of_length(text, separator, len(names))
@@ -210,6 +215,15 @@ def _of_delimited(
             of_names.take(pa.array(items)) if is_name else cut.take(pa.array(starts + channels[items]))
         )
     return CutRows(np.repeat(places, len(channels)), items, texts)
+
+
+def _by_width(text: pa.Array, widths: Sequence[int]) -> pa.Array:
+    """Return lines of fixed width with a mark between fields; one that is too long has a field more."""
+    cuts = [0, *accumulate(widths)]
+    fields = [pc.utf8_slice_codeunits(text, begin, end) for begin, end in pairwise(cuts)]
+    rest = pc.ascii_trim(pc.utf8_slice_codeunits(text, cuts[-1]), BLANKS)
+    rest = pc.if_else(pc.equal(rest, ""), rest, _UNIT)
+    return pc.binary_join_element_wise(pc.binary_join_element_wise(*fields, _UNIT), rest, "")
 
 
 def _of_length(text: pa.Array, separator: str, count: int) -> pa.Array:

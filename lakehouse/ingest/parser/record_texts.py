@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import accumulate
 from typing import Any
 
 from lakehouse.config.columns import TOPIC_LEVEL
@@ -141,9 +142,23 @@ def _beside(message: Mapping[str, Any], path: str) -> str | None:
 
 
 def _cut_of(text: str, source: Source) -> list[str] | None:
+    if source.format in BY_TAB:
+        return text.split("\t")
+    return cut_plainly(text, source) or _cut(text, source.separator, source.quote)
+
+
+def cut_plainly(text: str, source: Source) -> list[str] | None:
+    """Return the fields of a line that are cut by blanks or widths, None where a separator cuts them.
+
+    A short line lacks texts at its end, where blanks are often dropped; what is over is a field of its own.
+    """
     if source.separator == WHITESPACE:
-        return text.strip(BLANKS).replace("\t", " ").split() if text.strip(BLANKS) else [""]
-    return text.split("\t") if source.format in BY_TAB else _cut(text, source.separator, source.quote)
+        return text.strip(BLANKS).replace("\t", " ").split() or [""]
+    if not source.widths:
+        return None
+    ends = list(accumulate(source.widths))
+    fields = [text[end - width : end] for end, width in zip(ends, source.widths, strict=True)]
+    return [*fields, text[ends[-1] :]] if text[ends[-1] :].strip(BLANKS) else fields
 
 
 def _of_length(cut: list[str], count: int) -> list[str]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
-from lakehouse.config.durations import format_duration, spelled_duration
+from lakehouse.config.durations import format_duration, format_timestamp, spelled_duration
 from lakehouse.config.lines import Unpivot
 from lakehouse.config.stream import ClockBounds, Source, Stream
 from lakehouse.config.times import TimeColumn
-from lakehouse.config.timestamps import format_timestamp
 from lakehouse.ingest.parser.texts import Value
 from lakehouse.ingest.sources.manifest import Layout
 from lakehouse.storage.doubtful import AMBIGUOUS
@@ -25,6 +24,8 @@ _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _EPOCH = date(1970, 1, 1)
 # No fault: the record was read before, in a file of another name, and is a duplicate.
 READ_BEFORE = "read_before"
+# No fault either: the record is none of those that the stream is about.
+FILTERED = "filtered"
 # What divides the fields of a header that looks like one field.
 _SEPARATORS = ";\t|,"
 NO_OBJECT = "malformed: expected one JSON object"

@@ -19,9 +19,9 @@ from typing import IO
 import pyarrow.parquet
 
 from lakehouse.config.landing import landing_folder, located
-from lakehouse.config.lines import WHITESPACE
 from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
+from lakehouse.ingest.parser.record_texts import cut_plainly
 from lakehouse.ingest.sources import object_store
 from lakehouse.ingest.sources.compressed import inflated, is_compressed
 from lakehouse.ingest.sources.heads import as_lines, as_utf8, header_of
@@ -197,7 +197,9 @@ def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]
 
         return packet_fields(path, landing_of(source)), {}
     line = header_of(islice(_head(path, source), _MOST_HEAD_LINES), source)
-    fields = line.split() if source.separator == WHITESPACE else _cut(line, source)
+    fields = (line and cut_plainly(line, source)) or _cut(line, source)
+    # Where widths say how many fields there are, no line does.
+    fields = fields[: len(source.widths)] if source.widths else fields
     _require_few(fields)
     if source.format == "nfdump":
         return _named(field_names(fields))

@@ -84,7 +84,10 @@ def header_of(lines: Iterable[str], source: Source) -> str:
 def without_head(
     batches: Iterable[pa.RecordBatch], source: Source, is_passed: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Pass on numbered lines that are no comments, from that where data begin, which may be passed already."""
+    """Pass on numbered records: neither comments nor lines to skip, from where data begin, which may be passed already.
+
+    A line with a fault is passed on, whatever is left of it.
+    """
     left, pattern = (0, None) if is_passed else (source.head.first_of_data - 1, source.head.skip_until)
     for batch in batches:
         if pattern is not None:
@@ -93,6 +96,11 @@ def without_head(
                 (pattern, batch.slice(batch.num_rows)) if first < 0 else (None, batch.slice(first))
             )
         if source.comment:
-            batch = batch.filter(pc.invert(pc.starts_with(batch.column(1), source.comment.encode())))
-        yield batch.slice(min(left, batch.num_rows))
+            batch = _without(batch, pc.starts_with(batch.column(1), source.comment.encode()))
+        data = batch.slice(min(left, batch.num_rows))
         left -= min(left, batch.num_rows)
+        yield _without(data, pc.match_substring_regex(data.column(1), source.skip)) if source.skip else data
+
+
+def _without(batch: pa.RecordBatch, is_out: pa.Array) -> pa.RecordBatch:
+    return batch.filter(pc.or_(pc.invert(is_out), pc.is_valid(batch.column(2))))

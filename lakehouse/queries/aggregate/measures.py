@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.config.timestamps import iso_timestamp
+from lakehouse.config.durations import iso_timestamp
 from lakehouse.queries.aggregate.query import measure_in_words, places_of, values_of
 from lakehouse.queries.aggregate.values import BeyondRange, extremes_of, sums_of
 from lakehouse.queries.runtime.tasks import arrow_sql

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.join_aggregate.contract import Rows
+from lakehouse.config.durations import iso_timestamp
 from lakehouse.config.stream import Stream
-from lakehouse.config.timestamps import iso_timestamp
 from lakehouse.queries.aggregate.query import AggregateQuery, value_in_words, values_of, width_of
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.aggregate.values import BeyondRange, columns_of, range_of

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from lakehouse.config.timestamps import iso_timestamp
+from lakehouse.config.durations import iso_timestamp
 from lakehouse.serving.literals import text
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from lakehouse.algorithms.rollup.rounding import QUOTIENT_ROUNDING, SUM_ROUNDING
-from lakehouse.config.timestamps import iso_timestamp
+from lakehouse.config.durations import iso_timestamp
 from lakehouse.serving.ask.doubt import doubts
 from lakehouse.serving.ask.ladder import chosen_grouping, ladder_of
 from lakehouse.serving.ask.macros import answer

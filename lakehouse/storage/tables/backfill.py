@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
-from lakehouse.config.durations import format_duration
+from lakehouse.config.durations import format_duration, format_timestamp
 from lakehouse.config.stream import Stream
-from lakehouse.config.timestamps import format_timestamp
 from lakehouse.storage.tables.rollup_table import RollupSchema, declared_schema, descending
 
 

@@ -21,9 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level, horizons
-from lakehouse.config.durations import format_duration, parse_duration
+from lakehouse.config.durations import format_duration, format_timestamp, parse_duration
 from lakehouse.config.stream import Stream
-from lakehouse.config.timestamps import format_timestamp
 from lakehouse.storage.tables.table_log import read_columns, read_log
 
 _DEFINITION = re.compile(r"levels \[(.*)\] groupings \[(.*)\] measures \[(.*)\]")

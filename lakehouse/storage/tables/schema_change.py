@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
-from lakehouse.config.durations import format_duration
+from lakehouse.config.durations import format_duration, format_timestamp
 from lakehouse.config.stream import Stream
-from lakehouse.config.timestamps import format_timestamp
 from lakehouse.storage.tables.backfill import plan_backfill
 from lakehouse.storage.tables.rollup_table import RollupSchema, declared_schema, same_but_keeps
 

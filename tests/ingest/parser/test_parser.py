@@ -268,6 +268,66 @@ def test_each_item_of_a_list_is_a_row_and_has_its_own_verdict(is_escaped: bool) 
     ]
 
 
+def _values(found: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in ("source_line", "source_item", *names, "reason")) for row in found]
+
+
+def test_lists_in_lists_are_opened_level_by_level() -> None:
+    columns = {"v": {"path": "l.gw.v", "type": "int"}, "d": {"path": "l.d"}, "o": {"path": "a.b"}}
+    stream = stream_of("ndjson", columns, source={"explode": ["l", "l.gw"]})
+    lists: list[list[Any]] = [
+        [{"d": "x", "gw": [{"v": 1}, {"v": 2}]}, {"d": "y", "gw": [{"v": "z"}, {"v": 4}]}],
+        [{"d": "x", "gw": []}, {"gw": [{"v": 5}]}, 7, {"d": {"e": 1}, "gw": {"v": 6}}],
+        [],
+    ]
+    records = [json.dumps({"ts": T0, "l": each, "a": {"b": "o"}}).encode() for each in lists]
+
+    assert _values(rows(records, stream), "v", "d", "o") == [
+        (0, 0, 1, "x", "o", None),
+        (0, 1, 2, "x", "o", None),
+        (0, 2, None, None, None, "bad_value"),
+        (0, 3, 4, "y", "o", None),
+        (1, 0, None, None, None, "no_items"),
+        (1, 1, 5, None, "o", None),
+        (1, 2, None, None, None, "bad_value"),
+        (1, 3, None, None, None, "no_items"),
+        (2, 0, None, None, None, "no_items"),
+    ]
+
+
+def test_lists_side_by_side_are_opened_together() -> None:
+    columns = {"name": {"path": "value.property"}, "v": {"path": "value.value", "type": "double"}}
+    explode = ["value", ["value.property", "value.value"]]
+    stream = stream_of("ndjson", columns, source={"explode": explode})
+    lists = [
+        [{"property": ["T", "RH"], "value": [21.5, 40]}, {"property": ["T"], "value": [22]}],
+        [{"property": ["T", "RH"], "value": [21.5]}],
+    ]
+    records = [json.dumps({"ts": T0, "value": each}).encode() for each in lists]
+
+    found = rows(records, stream)
+
+    assert _values(found, "name", "v") == [
+        (0, 0, "T", 21.5, None),
+        (0, 1, "RH", 40.0, None),
+        (0, 2, "T", 22.0, None),
+        (1, 0, None, None, "malformed"),
+    ]
+    expected = "the lists value.property and value.value have 1 and 2 items; expected as many"
+    assert found[-1]["detail"] == expected
+
+
+def test_lists_in_lists_of_too_many_items_are_one_rejected_record() -> None:
+    stream = stream_of("ndjson", {"v": {"path": "l.g.v"}}, source={"explode": ["l", "l.g"]})
+    inner = "{}," * 999 + "{}"
+    items = ", ".join([f'{{"g": [{inner}]}}'] * 101)
+    record = f'{{"ts": {T0}, "l": [{items}]}}'
+
+    (only,) = rows([record.encode()], stream)
+
+    assert only["detail"] == "its lists have more than 100000 items; expected at most as many"
+
+
 def test_lines_of_a_few_shapes_are_plain_however_deep_they_are() -> None:
     stream = stream_of("ndjson", {"v": {"path": "l.v", "type": "int"}}, source={"explode": "l"})
     records = [json.dumps({"ts": T0, "l": [{"v": n, "x": [1, {"y": "z"}]}] * (n % 3 + 1)}) for n in range(60)]
