@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lakehouse.config.timestamps import format_timestamp
+from lakehouse.config.durations import format_timestamp
 from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.quality.sentences import (
     balance_sentence,

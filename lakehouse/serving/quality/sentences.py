@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lakehouse.config.timestamps import format_timestamp
+from lakehouse.config.durations import format_timestamp
 
 Fields = Mapping[str, Any]
 REASONS = {

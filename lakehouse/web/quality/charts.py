@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from lakehouse.config.timestamps import format_timestamp
+from lakehouse.config.durations import format_timestamp
 
 RUNS = 30
 _STEP, _HEIGHT, _STUB = 6, 26, 4

@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
-from lakehouse.config.timestamps import format_timestamp
+from lakehouse.config.durations import format_timestamp
 from lakehouse.web.assets import header, style
 from lakehouse.web.quality.charts import trend
 
