@@ -1,6 +1,7 @@
 """Pictures of the page in docs/pictures, of the home of ``make demo``.
 
-Usage, beside ``tidemark web``: ``python -m tests.web.pictures ADDRESS``, where ADDRESS is the one that it prints.
+Usage, beside ``tidemark web``: ``python -m tests.web.pictures ADDRESS [NAME...]``. ADDRESS is the one that it prints,
+and NAME a picture of ``VIEWS``, each without one. That of quality is of a home whose telemetry has rules of its own.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from tests.web.test_page import drawn, started_browser
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 WIDTH = 1200
-# Name, view, colours, and how much of the page is shown.
+# Name, address, colours, and how much of the page is shown.
 VIEWS = (
-    ("explore", "?view=explore&stream=telemetry&measure=temp", "light", 1320),
-    ("query", "?view=queries&query=warmer_neighbours", "dark", 1160),
-    ("alarms", "?view=queries&query=warm_and_dry", "light", 960),
+    ("quality", "/quality/telemetry", "light", 1180),
+    ("explore", "/page/?view=explore&stream=telemetry&measure=temp", "light", 1320),
+    ("query", "/page/?view=queries&query=warmer_neighbours", "dark", 1160),
+    ("alarms", "/page/?view=queries&query=warm_and_dry", "light", 960),
 )
 
 
@@ -28,13 +30,14 @@ def main() -> None:
     address = sys.argv[1].partition("/?")[0]
     browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
     try:
-        for name, view, colours, height in VIEWS:
+        for name, view, colours, height in (view for view in VIEWS if view[0] in (sys.argv[2:] or view[0])):
             size = {"width": WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False}
             scheme = [{"name": "prefers-color-scheme", "value": colours}]
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
-            browser.get(f"{address}/page/{view}")
-            drawn(browser)
+            browser.get(f"{address}{view}")
+            if view.startswith("/page/"):
+                drawn(browser)
             # Charts are in the page before the library has painted them.
             browser.execute_async_script("setTimeout(arguments[0], 1500)")
             browser.save_screenshot(str(PICTURES / f"{name}.png"))

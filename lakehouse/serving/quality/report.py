@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from lakehouse.config.durations import format_timestamp
 from lakehouse.serving.literals import parquet_of, text
+from lakehouse.serving.quality.changes import RULES
 from lakehouse.serving.quality.sentences import (
     balance_sentence,
     fresh_sentence,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 # Days that a report links, and examples of records of each reason.
 _DAYS, _EXAMPLES, _FORM = 60, 2, 80
 _QUERY = "query-"
-# What deliveries of changes of rules stand under, where those of alarms have the name of their query.
-RULES = "rules:"
 _COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")
 _STATES = ("fails", "warns", "rejects", "holds")
 Fields = dict[str, Any]

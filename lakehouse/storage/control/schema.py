@@ -4,7 +4,8 @@
     tidemark_leases      a row for each lease that was ever taken, with the number of its last holder; none in a file
     tidemark_outcomes    how each job last ended, by job and stream, as JSON
     tidemark_tokens      hashes of tokens, and what each is good for: lists as JSON, no list of streams for all
-    tidemark_delivered   up to which batch and repair of a query the changes of its alarms were confirmed or refused
+    tidemark_delivered   up to which batch and repair of a query the changes of its alarms were confirmed or refused;
+                         of ``rules:STREAM`` up to which time those of its rules were
     tidemark_manifests   what each batch reads, and what a query means, with a checksum (manifests.py)
     tidemark_files       the files of ingest manifests, by name and by content
     tidemark_heartbeats  the last heartbeat of each service, bridge and collector, as JSON; none in a file

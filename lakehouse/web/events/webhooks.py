@@ -1,4 +1,6 @@
-"""Alarms to somebody else's address: one POST for each alarm that is raised, changed or withdrawn, at least once.
+"""Alarms and rules to somebody else's address: one POST for each change of them, at least once.
+
+An alarm is raised, changed or withdrawn; a rule of quality holds no longer, or again.
 
 What has been delivered stands in the home's control store, so a server that starts again goes on where it was; a
 change whose delivery nobody confirmed is sent again. Receivers tell repeats by ``Tidemark-Id``, which is the same each
@@ -17,16 +19,19 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from http.client import HTTPException
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 
+from lakehouse.serving.quality.changes import RULES, changes_between, newest_runs
+from lakehouse.serving.table_reader import connected
 from lakehouse.serving.versions.versions import NotPublished, VersionGone
 from lakehouse.storage.control.lease import LeaseHeld, lease
 from lakehouse.storage.control.move_in import move_in
 from lakehouse.storage.control.store import Store, store_of
 from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.newest_commits import Commits
 from lakehouse.web.events.alarm_changes import NOTHING, Told, changes_after, newest_told, queries_with_alarms
 from lakehouse.web.events.posting import post, signed
 from lakehouse.web.versions import Versions
@@ -54,12 +59,12 @@ _SET_ASIDE = (
     "INSERT INTO tidemark_refused VALUES (:home, :query, :alarm, :change, :body) ON CONFLICT DO NOTHING"
 )
 _TAKEN = "DELETE FROM tidemark_refused WHERE home = :home AND query = :query AND alarm = :alarm AND change = :change"
-# A query, and one of its alarms.
+# A query, and one of its alarms; or what stands for the rules of a stream, and one of them.
 Alarm = tuple[str, str]
 
 
 class Webhooks:
-    """Delivers the changes of alarms of a home to one address; ``deliver`` runs as one task, until cancelled."""
+    """Delivers changes of alarms and rules of a home to one address; ``deliver`` runs as one task, until cancelled."""
 
     def __init__(
         self,
@@ -70,7 +75,8 @@ class Webhooks:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._layout, self._versions, self._url, self._secret = layout, versions, url, secret.encode()
-        self._seen, self._clock = 0, clock
+        self._checked, self._clock = Commits(layout.quality), clock
+        self._seen: tuple[int | None, Hashable] | None = None
         # How long each alarm that was refused waits now, and until when by the monotonic clock.
         self._pauses: dict[Alarm, tuple[float, float]] = {}
 
@@ -96,15 +102,26 @@ class Webhooks:
             LeaseHeld: when another process delivers now.
             Exception: when the address cannot be reached, or asks to be left alone.
         """
-        version = self._versions.current()
-        if version == self._seen and not any(map(self._is_due, self._pauses)):
+        now = self._published(), self._checked()
+        if now == self._seen and not any(map(self._is_due, self._pauses)):
             return
         move_in(self._layout.root)
-        with lease(self._layout.delivered_alarms), self._versions.reader(version) as reader:
+        with lease(self._layout.delivered_alarms):
             store = store_of(self._layout.root)
             aside = self._post_again(store)
-            self._deliver(reader.connection, store, aside)
-        self._seen = version
+            delivered = {query: (batch, repair) for query, batch, repair in store.rows(_DELIVERED)}
+            # A check that fails may be what keeps anything from being published.
+            self._deliver_rules(store, delivered, aside)
+            if now[0] is not None:
+                with self._versions.reader(now[0]) as reader:
+                    self._deliver_alarms(reader.connection, store, delivered, aside)
+        self._seen = now
+
+    def _published(self) -> int | None:
+        try:
+            return self._versions.current()
+        except NotPublished:
+            return None
 
     def _post_again(self, store: Store) -> set[Alarm]:
         """Post what is set aside and has waited long enough; return the alarms that stay aside."""
@@ -127,21 +144,41 @@ class Webhooks:
         """Return whether an alarm has waited long enough; one of which this process knows nothing has."""
         return self._clock() >= self._pauses.get(alarm, (0.0, 0.0))[1]
 
-    def _deliver(self, connection: duckdb.DuckDBPyConnection, store: Store, aside: set[Alarm]) -> None:
-        delivered: dict[str, Told] = {
-            query: (batch, repair) for query, batch, repair in store.rows(_DELIVERED)
-        }
+    def _deliver_rules(self, store: Store, delivered: Mapping[str, Told], aside: set[Alarm]) -> None:
+        table = self._layout.quality
+        with connected({"threads": 1, "memory_limit": "512MB"}) as connection:
+            for subject, newest_us in newest_runs(connection, table).items():
+                through_us, _ = delivered.get(f"{RULES}{subject}", (None, -1))
+                if through_us == newest_us:
+                    continue
+                for change in changes_between(connection, table, subject, through_us, newest_us):
+                    rule = f"{RULES}{subject}", change["rule"]
+                    self._post(store, rule, change["at_us"], change, aside)
+                store.change(_KEEP, query=f"{RULES}{subject}", batch=newest_us, repair=-1)
+
+    def _deliver_alarms(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        store: Store,
+        delivered: Mapping[str, Told],
+        aside: set[Alarm],
+    ) -> None:
         for query in queries_with_alarms(connection):
-            told, newest = delivered.get(query, NOTHING), newest_told(connection, query)
-            if told == newest:
+            known, newest = delivered.get(query, NOTHING), newest_told(connection, query)
+            if known == newest:
                 continue
-            for found in changes_after(connection, query, told):
-                alarm, change = (query, found["alarm"]), found["change"]
-                body = json.dumps(found, ensure_ascii=False)
-                if alarm in aside or not self._is_taken(alarm, change, body):
-                    store.change(_SET_ASIDE, query=query, alarm=alarm[1], change=change, body=body)
-                    aside.add(alarm)
+            for change in changes_after(connection, query, known):
+                self._post(store, (query, change["alarm"]), change["change"], change, aside)
             store.change(_KEEP, query=query, batch=newest[0], repair=newest[1])
+
+    def _post(
+        self, store: Store, alarm: Alarm, change: int, document: Mapping[str, Any], aside: set[Alarm]
+    ) -> None:
+        """Post a change, or set it aside where the address refuses it or an earlier one of its alarm."""
+        body = json.dumps(document, ensure_ascii=False)
+        if alarm in aside or not self._is_taken(alarm, change, body):
+            store.change(_SET_ASIDE, query=alarm[0], alarm=alarm[1], change=change, body=body)
+            aside.add(alarm)
 
     def _is_taken(self, alarm: Alarm, change: int, body: str) -> bool:
         """Post a change; where the address refuses it, the alarm waits, longer each time.

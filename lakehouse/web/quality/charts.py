@@ -18,7 +18,8 @@ def trend(runs: Sequence[dict[str, Any]]) -> str:
     start = (RUNS - len(runs)) * _STEP
     bars = "".join(_bar(run, start + place * _STEP, most) for place, run in enumerate(runs))
     held = f"{sum(run['state'] in ('holds', 'rejects') for run in runs)} of {len(runs)} runs held"
-    return f"{_svg(RUNS * _STEP, held, bars)}<br><small>{held}</small>"
+    ground = f'<line class="ground" x1="0" x2="{RUNS * _STEP}" y1="{_HEIGHT}" y2="{_HEIGHT}"/>'
+    return f"{_svg(RUNS * _STEP, held, ground + bars)}<br><small>{held}</small>"
 
 
 def _bar(run: dict[str, Any], left: int, most: float) -> str:

@@ -69,24 +69,27 @@ class Page:
         return (f'<a href="{place}">{name}</a>', light(report["state"]), *map(escape, shown), rules)
 
     def _section(self, report: Fields, level: int = 2) -> str:
-        own = [rule for rule in report["rules"] if rule["is_own"]]
-        platform = [rule for rule in report["rules"] if not rule["is_own"]]
-        title = f"{escape(report['stream'])} on {report['day']}"
+        def part(heading: str, *content: str) -> str:
+            return f"<h{level + 1}>{heading}</h{level + 1}>{''.join(content)}"
+
+        own, platform = (
+            [one for one in report["rules"] if one["is_own"] is is_own] for is_own in (True, False)
+        )
         parts = [
-            f'<h{level} id="{escape(quote(report["stream"]))}">{title}: {light(report["state"])}</h{level}>'
+            _heading(report, level),
+            _published(report),
+            f'<p class="note">{escape(report["notified"])}</p>',
         ]
-        parts += [_published(report), f'<p class="note">{escape(report["notified"])}</p>']
         if "complete" in report:
-            questions = {
-                "Is it complete?": "complete",
-                "Is it fresh?": "fresh",
-                "Is it plausible?": "plausible",
+            said = {
+                name: f"<p>{escape(report[name])}</p>"
+                for name in ("complete", "arrived", "fresh", "plausible")
             }
-            parts += [f"<h3>{asked}</h3><p>{escape(report[part])}</p>" for asked, part in questions.items()]
-            parts.insert(-2, f"<p>{escape(report['arrived'])}</p>" if report["arrived"] else "")
-            parts += ["<h3>Rules of this stream</h3>", _rules("Rules of this stream", own)] if own else []
-            parts += ["<h3>Rejected records</h3>", _quarantine(report["quarantine"])]
-        parts += ["<h3>Rules of the platform</h3>", _rules("Rules of the platform", platform)]
+            parts += [part("Is it complete?", said["complete"], said["arrived"] if report["arrived"] else "")]
+            parts += [part("Is it fresh?", said["fresh"]), part("Is it plausible?", said["plausible"])]
+            parts += [part("Rules of this stream", _rules("Rules of this stream", own))] if own else []
+            parts += [part("Rejected records", _quarantine(report["quarantine"]))]
+        parts.append(part("Rules of the platform", _rules("Rules of the platform", platform)))
         return f"<section>{''.join(parts)}</section>"
 
     def _links(self, report: Fields) -> str:
@@ -118,6 +121,11 @@ _LEGEND = (
     '<p class="note">● holds · ▲ warns: a rule is broken, and the data are published · ◆ rejects rows: they are in '
     "quarantine · ✕ fails: the newest data are withheld · ○ not checked. Times are in UTC.</p>"
 )
+
+
+def _heading(report: Fields, level: int) -> str:
+    title = f"{escape(report['stream'])} on {report['day']}: {light(report['state'])}"
+    return f'<h{level} id="{escape(quote(report["stream"]))}">{title}</h{level}>'
 
 
 def _published(report: Fields) -> str:
