@@ -6,7 +6,7 @@ from pathlib import Path
 
 from airflow.sdk import Asset, AssetAlias, AssetAny
 
-from lakehouse.config.airflow_homes import AirflowHome
+from lakehouse.config.airflow.homes import AirflowHome
 from lakehouse.storage.layout import Home
 
 # Names of the assets that have started a run, none where somebody did.

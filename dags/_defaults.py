@@ -16,7 +16,7 @@ from airflow.sdk import Param
 from dags._params import STREAMS, config
 
 if TYPE_CHECKING:
-    from lakehouse.config.airflow_homes import AirflowHome
+    from lakehouse.config.airflow.homes import AirflowHome
 
 # Runs of several streams, so that a slow stream holds no other back; each stream has one task of a kind at a time.
 SEVERAL = {"max_active_runs": 16}
@@ -54,9 +54,11 @@ def dag_defaults(
 
 def post_failure(context: Any) -> None:
     """Post that a run has failed to the address of ``[alerts]``, once for each run."""
+    from dags._secrets import take_secrets
     from jobs.running.failed_run import post_failed_run
 
     run = context.get("dag_run")
     began = getattr(run, "start_date", None) or getattr(run, "run_after", None)
     dag, task = context["dag"], getattr(context.get("ti"), "task_id", None)
+    take_secrets(dag.params)
     post_failed_run(dict(dag.params), dag.dag_id, context["run_id"], str(context.get("reason")), task, began)

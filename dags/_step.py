@@ -38,9 +38,11 @@ def failing_at_once(function: Function) -> Function:
     def called(*arguments: Any, **named: Any) -> Any:
         from airflow.sdk.exceptions import AirflowFailException
 
+        from dags._secrets import take_secrets
         from jobs.running.scheduled import Permanent, error_text
 
         try:
+            take_secrets(named.get("params"))
             return function(*arguments, **named)
         except Permanent as error:
             log.error("%s", error_text(error))

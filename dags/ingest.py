@@ -21,7 +21,7 @@ from dags._choice import choice, task_of, unserved
 from dags._defaults import SEVERAL, dag_defaults
 from dags._events import report_change
 from dags._step import step
-from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
+from lakehouse.config.airflow.homes import AirflowHome, airflow_homes
 
 
 def ingest(home: AirflowHome) -> Any:

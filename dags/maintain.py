@@ -16,7 +16,7 @@ from dags._choice import choice, task_of
 from dags._defaults import dag_defaults
 from dags._params import QUERIES
 from dags._step import step
-from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
+from lakehouse.config.airflow.homes import AirflowHome, airflow_homes
 
 
 def maintain(home: AirflowHome) -> Any:

@@ -19,7 +19,7 @@ from dags._choice import leave_to_service
 from dags._defaults import dag_defaults
 from dags._events import report_change
 from dags._step import step
-from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
+from lakehouse.config.airflow.homes import AirflowHome, airflow_homes
 
 
 def publish(home: AirflowHome) -> Any:

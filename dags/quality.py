@@ -17,7 +17,7 @@ from dags._choice import choice, task_of
 from dags._defaults import SEVERAL, dag_defaults
 from dags._events import report
 from dags._step import step
-from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
+from lakehouse.config.airflow.homes import AirflowHome, airflow_homes
 
 
 def quality(home: AirflowHome) -> Any:

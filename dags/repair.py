@@ -19,7 +19,7 @@ from dags._defaults import dag_defaults
 from dags._events import report
 from dags._params import QUERIES
 from dags._step import step
-from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
+from lakehouse.config.airflow.homes import AirflowHome, airflow_homes
 
 
 def repair(home: AirflowHome) -> Any:

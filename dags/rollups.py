@@ -22,7 +22,7 @@ from dags._defaults import SEVERAL, dag_defaults
 from dags._events import report
 from dags._params import RANGE
 from dags._step import step
-from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
+from lakehouse.config.airflow.homes import AirflowHome, airflow_homes
 
 
 def rollups(home: AirflowHome) -> Any:

@@ -17,7 +17,7 @@ from dags._assets import asset, served
 from dags._defaults import dag_defaults
 from dags._events import report_served
 from dags._step import step
-from lakehouse.config.airflow_homes import AirflowHome, airflow_homes
+from lakehouse.config.airflow.homes import AirflowHome, airflow_homes
 
 
 def watch(home: AirflowHome) -> Any:

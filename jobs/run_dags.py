@@ -21,7 +21,7 @@ from unittest.mock import patch
 from jobs.running.chosen import ALL_QUERIES
 from jobs.running.outcome import ALL_STREAMS, Outcome, counts_of, reporting
 from jobs.running.scheduled import configured_as
-from lakehouse.config.airflow_homes import airflow_home
+from lakehouse.config.airflow.homes import airflow_home
 from lakehouse.config.config_paths import config_file
 from lakehouse.service.ending import interrupting_jobs
 from lakehouse.settings import Settings

@@ -18,7 +18,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from jobs.run_dags import ORDER, WATCHING
-from lakehouse.config.airflow_homes import airflow_home
+from lakehouse.config.airflow.homes import airflow_home
 from lakehouse.config.config_paths import config_file, given_home
 from lakehouse.config.problems import Permanent
 from lakehouse.service.ending import listen

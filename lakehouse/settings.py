@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from lakehouse.config.airflow_homes import AirflowSettings
+from lakehouse.config.airflow.homes import AirflowSettings
+from lakehouse.config.airflow.secrets import require_given
 from lakehouse.config.avro_schema import schema_problems
 from lakehouse.config.checks import problems_of, stream_problems, stream_refusals
 from lakehouse.config.config_paths import config_file, given_home, located, read_toml, store_url
@@ -152,9 +153,10 @@ def open_home(settings: Settings) -> None:
     """Let this process find a home's tables and leases where its configuration says.
 
     Raises:
-        ConfigError: when its tables are elsewhere.
+        ConfigError: when its tables are elsewhere, or a secret is one that only Airflow's tasks can read.
         OtherVersion: when another version wrote it.
     """
+    require_given(str(settings.config), settings.airflow.secrets)
     home, tables = settings.home, settings.tables.path
     if (there := moved_tables(home, tables)) is not None:
         elsewhere = Problem("tables.path", tables or "none", f"{there}, where this home has its tables")

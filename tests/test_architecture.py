@@ -85,7 +85,7 @@ ONLY_IN = {
 }
 # What a DAG needs to be parsed, which takes milliseconds.
 PARSED = {
-    *("lakehouse.config.airflow_homes.AirflowHome", "lakehouse.config.airflow_homes.airflow_homes"),
+    *("lakehouse.config.airflow.homes.AirflowHome", "lakehouse.config.airflow.homes.airflow_homes"),
     "lakehouse.storage.layout.Home",
 }
 # Modules of a folder, its own first one apart.

@@ -37,7 +37,7 @@ _ECHOES = {
     "arrival_time": ("source",),
 }
 # A client's options may hold secrets too.
-_SECRETS = {"control", "options", "secret", "api_key", "password", "token"}
+_SECRETS = {"control", "options", "secret", "secrets", "api_key", "password", "token"}
 _USER = re.compile(r"//[^/@\s]*@")
 _OUR_WORDS = (
     (r"^Value error, (expected )?", ""),

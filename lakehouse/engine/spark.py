@@ -6,6 +6,7 @@ by_key    numbers of items --> mapInArrow(read) --> rows, packed by key --> appl
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -104,7 +105,9 @@ class SparkEngine:
 
     @contextmanager
     def _described(self, step: str) -> Iterator[None]:
-        """Let Spark's pages call the jobs of this thread by what they do."""
+        """Let Spark's pages call the jobs of this thread by what they do, and by Airflow's task that does it."""
+        asking = [value for name in ("DAG_ID", "TASK_ID") if (value := os.environ.get(f"AIRFLOW_CTX_{name}"))]
+        step = f"{'.'.join(asking)}: {step}" if asking else step
         context = context_of(self._session)
         if context is None:
             # A server's clients describe nothing; a tag holds no comma.

@@ -80,7 +80,7 @@ def test_a_task_finds_the_pod_that_it_had_started_before_its_worker_died(
     pytest.importorskip("airflow.providers.cncf.kubernetes", reason="the extra kubernetes is not installed")
     from kubernetes.client import CoreV1Api
 
-    from lakehouse.config.airflow_homes import airflow_home
+    from lakehouse.config.airflow.homes import airflow_home
     from tests.dags.pods import PARAMS, one_of_each, template
 
     config = one_of_each(tmp_path)

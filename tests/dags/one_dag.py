@@ -14,7 +14,7 @@ def dag_run(name: str, settings: Settings, retries: int = 0, **asked: str) -> di
     ``asked``: parameters of the DAG. A task is tried once, and after an error up to ``retries`` times more.
     """
     from infra.airflow_home import airflow_environment
-    from lakehouse.config.airflow_homes import airflow_home
+    from lakehouse.config.airflow.homes import airflow_home
 
     with airflow_environment(settings):
         dag = getattr(import_module(f"dags.{name}"), name)(airflow_home(Path(str(settings.config))))

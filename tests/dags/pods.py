@@ -41,7 +41,7 @@ def pods() -> dict[str, dict[str, Any]]:
     """Return the pod of each task that reads or writes the home, by DAG and task."""
     from dags._pods import PodTask
     from jobs.run_dags import ORDER, WATCHING
-    from lakehouse.config.airflow_homes import airflow_homes
+    from lakehouse.config.airflow.homes import airflow_homes
 
     found = {}
     for name in (*ORDER, *WATCHING):

@@ -52,7 +52,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _dags(name: str) -> list[Any]:
-    from lakehouse.config.airflow_homes import airflow_homes
+    from lakehouse.config.airflow.homes import airflow_homes
 
     return [getattr(import_module(f"dags.{name}"), name)(home) for home in airflow_homes()]
 

@@ -139,11 +139,20 @@ def test_no_work_of_spark_is_counted_where_kernels_run_in_this_process(session: 
     assert (work.jobs, work.tasks, work.shuffled_bytes) == (0, 0, 0)
 
 
-def test_a_job_is_named_by_its_step_on_the_pages_of_spark(on_spark: SparkSession) -> None:
+@pytest.mark.parametrize("of_airflow", [{}, {"DAG_ID": "north_ingest", "TASK_ID": "take.alpha"}])
+def test_a_job_is_named_by_its_step_and_airflows_task_on_the_pages_of_spark(
+    on_spark: SparkSession, of_airflow: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DAG_ID", "TASK_ID"):
+        monkeypatch.delenv(f"AIRFLOW_CTX_{name}", raising=False)
+    for name, value in of_airflow.items():
+        monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
+
     mapped(engine_of(on_spark))
 
     newest = on_spark.sparkContext._jsc.sc().statusStore().jobsList(None).apply(0)
-    assert newest.description().get() == "double numbers, batch 12"
+    step = "double numbers, batch 12"
+    assert newest.description().get() == (f"north_ingest.take.alpha: {step}" if of_airflow else step)
     assert on_spark.sparkContext.getLocalProperty("spark.job.description") is None
 
 

@@ -22,7 +22,9 @@ def airflow(
 
     The command prints the address, user and password's file, and runs until it is interrupted.
     """
-    settings = globals_of(context).settings()
     from infra.airflow_standalone import start
+    from lakehouse.settings import read_settings
 
-    start(settings, port, host)
+    # Its tasks open the home, with secrets that they alone may have.
+    asked = globals_of(context)
+    start(read_settings(asked.config, asked.home), port, host)

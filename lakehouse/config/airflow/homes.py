@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from lakehouse.config.airflow.secrets import references
 from lakehouse.config.config_paths import DEFAULT_HOME, config_file, given_home, located, read_toml, store_url
 from lakehouse.config.durations import parse_duration
 from lakehouse.config.problems import ConfigError, Problem
@@ -45,7 +46,8 @@ class AirflowSettings(BaseModel):
 
     ``prefix`` begins the names of DAGs and assets, so that many homes live in one Airflow. ``retries`` come after one
     minute, two, four and so on. A task that takes longer than ``task_timeout`` is ended and tried again; it goes on
-    after the last batch that it finished. ``pool`` bounds how many tasks run at once.
+    after the last batch that it finished. ``pool`` bounds how many tasks run at once. ``secrets``: what tasks take from
+    Connections and Variables (``secrets.py``).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -59,6 +61,7 @@ class AirflowSettings(BaseModel):
     task_timeout: Duration = timedelta(hours=2)
     run_timeout: Duration = timedelta(hours=6)
     pool: str = Field(default="default_pool", min_length=1)
+    secrets: Annotated[dict[str, str], AfterValidator(references)] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)

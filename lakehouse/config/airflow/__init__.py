@@ -1,0 +1,1 @@
+"""Homes of one Airflow as its DAGs need them, and the credentials that their tasks take from it."""
