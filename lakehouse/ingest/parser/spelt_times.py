@@ -40,6 +40,7 @@ _PATTERNS = {
     "z": "Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?",
     "k": "[0-9]{1,4}",
 }
+_BLANKS = "[ \\t]+"
 # Years of two digits from here on are of the century before.
 _PIVOT = 69
 _DAY_US, _HOUR_US, _MINUTE_US = 86_400_000_000, 3_600_000_000, 60_000_000
@@ -95,15 +96,17 @@ def iso_texts(texts: pa.Array, time: TimeColumn) -> pa.Array:
 @cache
 def pattern_of(form: str) -> tuple[str, tuple[str, ...]]:
     """Return the regular expression of a format, whose groups are its codes, and the codes."""
-    parts, codes, rest = [], list[str](), form
+    parts, codes, rest = list[str](), list[str](), form
     while rest:
         code = rest[1] if rest.startswith("%") and rest[1] != "%" else None
         if code is not None:
             codes.append(code)
-            parts.append(f"(?P<{code}>{_PATTERNS[code]})")
+            # A field of its own may lack a zero; behind a colon it would be cut off.
+            is_apart = code in "MS" and parts and parts[-1] == _BLANKS
+            parts.append(f"(?P<{code}>{'[0-9]{1,2}' if is_apart else _PATTERNS[code]})")
         else:
             letter = "%" if rest.startswith("%%") else rest[0]
-            parts.append("[ \\t]+" if letter in " \t" else re.escape(letter))
+            parts.append(_BLANKS if letter in " \t" else re.escape(letter))
         rest = rest[1 if code is None and not rest.startswith("%%") else 2 :]
     return f"^{''.join(parts)}$", tuple(codes)
 

@@ -77,6 +77,9 @@ def header_of(lines: Iterable[str], source: Source) -> str:
     head, pattern = source.head, source.head.skip_until
     begun = lines if pattern is None else dropwhile(lambda line: not re.search(pattern, line), lines)
     mark = source.comment
+    if source.skip and head.first_of_data == 1:
+        # Nothing but the first line of data says how many fields there are.
+        begun = (line for line in begun if not re.search(source.skip, line))
     counted = (line for line in begun if line.strip(BLANKS) and not (mark and line.startswith(mark)))
     return next(islice(counted, head.line - 1, None), "")
 
