@@ -26,7 +26,7 @@ _LEDGER = pa.schema(
         ("committed_at", pa.timestamp("us", "UTC")),
     ]
 )
-_QUARANTINE = pa.schema(
+QUARANTINE = pa.schema(
     [
         *(("batch", pa.int64()), ("reason", pa.string()), ("source_file", pa.string())),
         *(("source_line", pa.int64()), ("detail", pa.string()), ("record", pa.binary())),
@@ -54,7 +54,7 @@ def reported(root: Path) -> Home:
         {"batch": 2, "reason": "rule_temp", "detail": f"temp is 99; the rule: {HOSTILE}", "record": b"99"}
         | origin,
     ]
-    write(home.quarantine("rooms"), _QUARANTINE, records)
+    write(home.quarantine("rooms"), QUARANTINE, records)
     write(home.quality, schema_of(SCHEMA), list(_verdicts()))
     return home
 

@@ -37,8 +37,8 @@ from lakehouse.storage.masks import form_of
 if TYPE_CHECKING:
     import duckdb
 
-# Days that a report links, and examples of records of each reason.
-_DAYS, _EXAMPLES, _FORM = 60, 2, 80
+# Days that a report links; files and examples of records of each reason, and letters of an example.
+_DAYS, _FILES, _EXAMPLES, _FORM = 60, 3, 2, 80
 _QUERY = "query-"
 _COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")
 _STATES = ("fails", "warns", "rejects", "holds")
@@ -128,31 +128,25 @@ class Asked:
             f"(SELECT unnest(map_entries(reasons)) AS reason, {of_day} AS is_of_day {before}) "
             "GROUP BY ALL ORDER BY of_day DESC, records DESC, reason",
         )
-        examples = self._examples(stream, f"SELECT batch {before} AND {of_day}") if reasons else {}
-        return [
-            {
-                **row,
-                "says": reason_sentence(row["reason"], next((one["detail"] for one in shown), None)),
-                "examples": [
-                    {"source_file": one["source_file"], "source_line": one["source_line"], "form": _form(one)}
-                    for one in shown
-                ],
-            }
-            for row in reasons
-            for shown in [examples.get(row["reason"], [])]
-        ]
+        files = self._files(stream, f"SELECT batch {before} AND {of_day}") if reasons else {}
+        return [row | _shown(row["reason"], files.get(row["reason"], [])) for row in reasons]
 
-    def _examples(self, stream: str, batches: str) -> Mapping[str, Sequence[Fields]]:
-        """Return by reason some records of batches, the first of the earliest."""
+    def _files(self, stream: str, batches: str) -> Mapping[str, Sequence[Fields]]:
+        """Return by reason the files with most rejected records in batches, each with its first records."""
         stored = parquet_of(self.layout.quarantine(stream))
         if stored is None:
             return {}
         one = "{'source_file': source_file, 'source_line': source_line, 'detail': detail, 'record': record[1:200]}"
-        rows = self.connection.execute(
-            f"SELECT reason, min_by({one}, (batch, source_file, source_line), {_EXAMPLES}) FROM {stored} "
-            f"WHERE batch IN ({batches}) GROUP BY reason"
-        ).fetchall()
-        return dict(rows)
+        by_file = (
+            f"SELECT reason, source_file, count(*) AS rows, min_by({one}, (batch, source_line), {_EXAMPLES}) AS first "
+            f"FROM {stored} WHERE batch IN ({batches}) GROUP BY reason, source_file"
+        )
+        file = "{'source_file': source_file, 'rows': rows, 'first': first}"
+        return dict(
+            self.connection.execute(
+                f"SELECT reason, max_by({file}, (rows, source_file), {_FILES}) FROM ({by_file}) GROUP BY reason"
+            ).fetchall()
+        )
 
     @cached_property
     def _withheld(self) -> Mapping[str, Fields]:
@@ -183,8 +177,23 @@ class Asked:
         return f"{host} was notified of every change up to {format_timestamp(through[0][0])} UTC{waiting}."
 
 
-def _form(example: Fields) -> str:
-    return form_of((example["record"] or b"").decode("utf-8", "replace"), _FORM)
+def _shown(reason: str, files: Sequence[Fields]) -> Fields:
+    """Return the meaning of a reason, the files with most of its records, and masked examples from these."""
+    first = [one for file in files for one in file["first"]][:_EXAMPLES]
+    examples = [
+        {"source_file": one["source_file"], "source_line": one["source_line"], "form": _form(one["record"])}
+        for one in first
+    ]
+    says = reason_sentence(reason, first[0]["detail"] if first else None)
+    return {
+        "says": says,
+        "worst": {file["source_file"]: file["rows"] for file in files},
+        "examples": examples,
+    }
+
+
+def _form(record: bytes | None) -> str:
+    return form_of((record or b"").decode("utf-8", "replace"), _FORM)
 
 
 def _streams_first(subject: str) -> tuple[bool, str]:

@@ -6,7 +6,7 @@ Whatever comes from data is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -37,7 +37,7 @@ class Page:
         rows = [self._lights(report) for report in reports]
         body = f"<h1>{escape(title)}</h1>{_table('Streams and queries', names, rows)}{_LEGEND}"
         if self.is_file:
-            body += "".join(map(self._section, reports))
+            body += "".join(map(self._section, reports)) + _DATA_DOCS
         else:
             body += '<p><a href="/reports/index.html">Data Docs: every check as Great Expectations shows it</a></p>'
         return self._whole(title, body)
@@ -119,7 +119,13 @@ _WORDS = {
 }
 _LEGEND = (
     '<p class="note">● holds · ▲ warns: a rule is broken, and the data are published · ◆ rejects rows: they are in '
-    "quarantine · ✕ fails: the newest data are withheld · ○ not checked. Times are in UTC.</p>"
+    "quarantine · ✕ fails: the newest data of a stream are withheld · ○ not checked. Times are in UTC.</p>"
+)
+
+
+_DATA_DOCS = (
+    '<p class="note">Data Docs, with every check as Great Expectations shows it, are '
+    "<code>reports/site/index.html</code> of the home.</p>"
 )
 
 
@@ -157,9 +163,12 @@ def _sentence(rule: Fields) -> str:
         longer = ", or longer" if rule["since_us"] == rule["runs"][0]["at_us"] else ""
         parts.append(f"since {format_timestamp(rule['since_us'])} UTC{longer}")
     if rule["worst"]:
-        worst = "; ".join(f"{escape(source)}: {rows:,} rows" for source, rows in rule["worst"].items())
-        parts.append(f"worst sources: {worst}")
+        parts.append(f"worst sources: {_worst(rule['worst'])}")
     return "<br>".join(parts)
+
+
+def _worst(sources: Mapping[str, int]) -> str:
+    return "; ".join(f"{escape(source or 'none')}: {rows:,} rows" for source, rows in sources.items())
 
 
 def _quarantine(reasons: Sequence[Fields]) -> str:
@@ -167,7 +176,8 @@ def _quarantine(reasons: Sequence[Fields]) -> str:
         return '<p class="good">No record was ever rejected.</p>'
     rows = [
         (
-            f"{escape(one['says'])} <small><code>{escape(one['reason'])}</code></small>",
+            f"{escape(one['says'])} <small><code>{escape(one['reason'])}</code></small>"
+            + (f"<br>worst files: {_worst(one['worst'])}" if one["worst"] else ""),
             f"{one['of_day']:,}",
             f"{one['records']:,}",
             "<br>".join(map(_example, one["examples"])),

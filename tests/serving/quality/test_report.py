@@ -15,7 +15,7 @@ from lakehouse.serving.quality.sentences import REASONS, fresh_sentence
 from lakehouse.serving.table_reader import connected
 from lakehouse.spark.ddl import schema_of
 from quality.history import SCHEMA
-from tests.support.reported import HOSTILE, NOON, NOON_US, reported, verdict, write
+from tests.support.reported import HOSTILE, NOON, NOON_US, QUARANTINE, reported, verdict, write
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "quality.md"
 FIRST, SECOND, THIRD = date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)
@@ -110,8 +110,23 @@ def test_rejected_records_are_counted_by_reason_and_only_their_form_is_shown(ask
         ("clock", 0, 1),
     ]
     assert second[0]["says"] == f"It breaks a rule of the stream: {HOSTILE}"
+    assert first[0]["worst"] == {f"{HOSTILE}.csv": 1}
     (example,) = first[0]["examples"]
     assert (example["source_line"], example["form"]) == (7, '{"xxx": "xxx-9"}')
+
+
+def test_the_file_with_most_rejected_records_comes_first_with_its_first_records(asked: Asked) -> None:
+    one = {"batch": 1, "reason": "clock", "source_file": "b.csv", "detail": "3h ahead"}
+    rows = [one | {"source_line": line, "record": f"line-{line}".encode()} for line in (9, 5, 7)]
+    write(asked.layout.quarantine("rooms"), QUARANTINE, rows)
+
+    (clock, *_) = asked.report("rooms", FIRST)["quarantine"]
+
+    assert list(clock["worst"].items()) == [("b.csv", 3), (f"{HOSTILE}.csv", 1)]
+    assert [(found["source_file"], found["source_line"]) for found in clock["examples"]] == [
+        ("b.csv", 5),
+        ("b.csv", 7),
+    ]
 
 
 def test_who_was_notified_is_said(asked: Asked) -> None:
