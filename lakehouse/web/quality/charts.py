@@ -16,7 +16,7 @@ def trend(runs: Sequence[dict[str, Any]]) -> str:
     """Return the last runs of a rule as bars, the newest at the right: the higher, the more of it was broken."""
     most = max((run["value"] or 0.0 for run in runs), default=0.0)
     start = (RUNS - len(runs)) * _STEP
-    bars = "".join(_bar(run, start + place * _STEP, most) for place, run in enumerate(runs))
+    bars = "".join(_bar(run, start + index * _STEP, most) for index, run in enumerate(runs))
     held = f"{sum(run['state'] in ('holds', 'rejects') for run in runs)} of {len(runs)} runs held"
     ground = f'<line class="ground" x1="0" x2="{RUNS * _STEP}" y1="{_HEIGHT}" y2="{_HEIGHT}"/>'
     return f"{_svg(RUNS * _STEP, held, ground + bars)}<br><small>{held}</small>"
@@ -36,18 +36,18 @@ def daily(days: Sequence[str], values: Sequence[float | None], label: str) -> st
     if not known:
         return ""
     low, high = min(known), max(known)
-    said = f"{label}: {low:.4g} to {high:.4g}"
-    return _svg(max(len(values), 2) * _STEP, said, "".join(_dots(days, values, low, high)))
+    ends = f"{label}: {low:.4g} to {high:.4g}"
+    return _svg(max(len(values), 2) * _STEP, ends, "".join(_dots(days, values, low, high)))
 
 
 def _dots(days: Sequence[str], values: Sequence[float | None], low: float, high: float) -> Iterator[str]:
     before = None
-    for place, (day, value) in enumerate(zip(days, values, strict=True)):
+    for index, (day, value) in enumerate(zip(days, values, strict=True)):
         if value is None:
             before = None
             continue
         x, y = (
-            place * _STEP + 3,
+            index * _STEP + 3,
             _HEIGHT - 3 - (_HEIGHT - 6) * ((value - low) / (high - low) if high > low else 0.5),
         )
         if before:

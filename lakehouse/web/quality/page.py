@@ -60,13 +60,13 @@ class Page:
 
     def _lights(self, report: Fields) -> Sequence[str]:
         name = escape(report["stream"])
-        place = (
+        address = (
             f"#{quote(report['stream'])}" if self.is_file else f"/quality/{quote(report['stream'], safe='')}"
         )
         shown = [report.get(part, "-") for part in ("complete", "fresh", "plausible")]
         held = sum(rule["state"] in ("holds", "rejects") for rule in report["rules"])
         rules = f"{held} of {len(report['rules'])} hold" if report["rules"] else "never checked"
-        return (f'<a href="{place}">{name}</a>', light(report["state"]), *map(escape, shown), rules)
+        return (f'<a href="{address}">{name}</a>', light(report["state"]), *map(escape, shown), rules)
 
     def _section(self, report: Fields, level: int = 2) -> str:
         def part(heading: str, *content: str) -> str:
@@ -81,12 +81,12 @@ class Page:
             f'<p class="note">{escape(report["notified"])}</p>',
         ]
         if "complete" in report:
-            said = {
+            text = {
                 name: f"<p>{escape(report[name])}</p>"
                 for name in ("complete", "arrived", "fresh", "plausible")
             }
-            parts += [part("Is it complete?", said["complete"], said["arrived"] if report["arrived"] else "")]
-            parts += [part("Is it fresh?", said["fresh"]), part("Is it plausible?", said["plausible"])]
+            parts += [part("Is it complete?", text["complete"], text["arrived"] if report["arrived"] else "")]
+            parts += [part("Is it fresh?", text["fresh"]), part("Is it plausible?", text["plausible"])]
             parts += [part("Rules of this stream", _rules("Rules of this stream", own))] if own else []
             parts += [part("Rejected records", _quarantine(report["quarantine"]))]
         parts.append(part("Rules of the platform", _rules("Rules of the platform", platform)))
