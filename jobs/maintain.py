@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from jobs.running.command import run_for
 from lakehouse.corrections import corrections, retention
 from lakehouse.engine import engine_of
+from lakehouse.ingest import profile_parts
 from lakehouse.ingest.identities import unchecked
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import is_behind
@@ -51,11 +52,14 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
             engine_of(spark), layout, declared, streams
         )
         unchecked.join_ranges(layout, declared)
+        figures.update(profile_parts.fold(engine_of(spark), layout, stream))
         for path in filter(tables.exists, by_ingest):
             figures.update(table_maintenance.compact_and_vacuum(path, history_us))
         if tables.exists(built):
             # A fold leaves files of a good size; another merge would mix nodes of all levels again.
             figures.update({**table_maintenance.clear(built, history_us), **table_maintenance.left(built)})
+        if tables.exists(layout.profile(stream)):
+            figures.update(table_maintenance.clear(layout.profile(stream), history_us))
         if tables.exists(raw):
             # Only while no process is about to append a file that looks unused.
             figures.update(table_maintenance.clear(raw, history_us))

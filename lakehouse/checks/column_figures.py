@@ -26,8 +26,7 @@ def summary_of(values: pa.ChunkedArray | pa.Array) -> Summary:
     kind, numbers = values.type, None
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         numbers = there.cast(pa.float64(), safe=False).to_numpy()
-    hashes = xxhash64([there], len(there)).view(np.uint64)
-    return Summary.of(values.null_count, hashes, numbers)
+    return Summary.of(values.null_count, xxhash64([there], len(there)), numbers)
 
 
 def combined(stored: Sequence[Mapping[str, Any]]) -> Summary:

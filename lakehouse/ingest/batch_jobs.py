@@ -22,6 +22,7 @@ from lakehouse.ingest.batch_parts import (
     AMBIGUOUS_RANGES,
     KEPT,
     OUTPUTS,
+    PROFILE,
     QUARANTINE,
     RAW,
     RECORDS,
@@ -53,6 +54,7 @@ from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.part_counts import AcceptedCounts, RecordCounts
 from lakehouse.ingest.requeued_records import requeued_records
 from lakehouse.ingest.sources.messages import MessageRecords
+from lakehouse.spark.tables import create
 from lakehouse.storage.identity_copies import copied
 from lakehouse.storage.identity_index import IdentityIndex, Run
 from lakehouse.storage.tables.tables_place import is_on_store
@@ -62,14 +64,17 @@ _PARTS = pa.list_(pa.struct({"path": pa.string(), "rows": pa.int64()}))
 
 @dataclass(frozen=True)
 class JudgedBatch:
-    """Judged batch to commit: entries of raw and of quarantine, ranges of ambiguous times, and its counts.
+    """Judged batch to commit: entries of raw, quarantine and profile, ranges of ambiguous times, and its counts.
 
-    ``tasks``: how many of them have accepted rows; if there are several, lateness is that inside each.
+    ``rejected``: rejected records by day and reason; ``tasks``: how many of them have accepted rows; if there are
+    several, lateness is that inside each.
     """
 
     raw: pa.Table
     quarantine: pa.Table
+    profile: pa.Table
     ambiguous: list[Range]
+    rejected: dict[int, dict[str, int]]
     stats: BatchStats
     tasks: int
 
@@ -102,7 +107,10 @@ def _reading_of(records: BatchRecords, read: Records) -> Reading:
     rejected = pa.schema([schema.field(name) for name in REJECTED])
     raw = sink_of(target.layout.raw(stream.name), values.append(batch))
     quarantine = sink_of(target.layout.quarantine(stream.name), rejected.append(batch))
-    return Reading(records.manifest.batch, stream, read, records.before.newest_us, raw, quarantine)
+    table = target.layout.profile(stream.name)
+    create(table, "profile")
+    sinks = (raw, quarantine, sink_of(table))
+    return Reading(records.manifest.batch, stream, read, records.before.newest_us, *sinks)
 
 
 @dataclass(frozen=True)
@@ -166,8 +174,10 @@ class Jobs:
         items = items.append_column(REPEATS, pa.array([files] * len(numbers)))
         kernel = partial(without_repeats, reading=self.reading)
         again = self.engine.map(items, kernel, OUTPUTS, self._step("leave out repeats")).to_pylist()
-        delete_aside(each["path"] for each in _of_kind(rows, RAW) if each["item"] in numbers)
-        kept = [each for each in rows if each["item"] not in numbers or each["kind"] not in (RAW, ACCEPTED)]
+        parts = [each for kind in (RAW, PROFILE) for each in _of_kind(rows, kind)]
+        delete_aside(each["path"] for each in parts if each["item"] in numbers)
+        redone = (RAW, PROFILE, ACCEPTED)
+        kept = [each for each in rows if each["item"] not in numbers or each["kind"] not in redone]
         return _in_order([*kept, *again])
 
     def _step(self, what: str) -> str:
@@ -187,7 +197,11 @@ def _judged(rows: list[Output], records: BatchRecords) -> JudgedBatch:
     stats = BatchStats.of(records.stream, read, accepted, repeated["duplicate"])
     ranges = (one for each in _of_kind(rows, AMBIGUOUS_RANGES) for one in json.loads(each["text"]))
     tasks = len({each["item"] for each in _of_kind(rows, RAW)})
-    return JudgedBatch(_entries(rows, RAW), _entries(rows, QUARANTINE), joined_by_day(ranges), stats, tasks)
+    raw, quarantine, profile = (_entries(rows, kind) for kind in (RAW, QUARANTINE, PROFILE))
+    # Records that a requeue reads were counted when they were read first.
+    is_first = records.manifest.kind != "requeue"
+    days = {int(day): reasons for day, reasons in read.days.items() if is_first}
+    return JudgedBatch(raw, quarantine, profile, joined_by_day(ranges), days, stats, tasks)
 
 
 def _of_kind(rows: list[Output], kind: str) -> list[Output]:

@@ -10,7 +10,7 @@ Memory of a task: the rows of one part.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -23,8 +23,10 @@ from lakehouse.ingest.identities.unchecked import Range, ambiguous_ranges, joine
 from lakehouse.ingest.parser.parser import ORIGIN, Parser
 from lakehouse.ingest.parser.verdicts import FILTERED, READ_BEFORE
 from lakehouse.ingest.part_counts import Counting, RecordCounts
+from lakehouse.ingest.profile_parts import profiled
 
 RAW, QUARANTINE, KEPT, RECORDS, ACCEPTED = "raw", "quarantine", "kept", "records", "accepted"
+PROFILE = "profile"
 # Ranges of rows whose local time comes twice.
 AMBIGUOUS_RANGES = "ambiguous_ranges"
 # What the parser says of a record beside its values; what quarantine holds of one.
@@ -67,14 +69,19 @@ class Reading:
     newest_us: int | None
     raw: TableSink
     quarantine: TableSink
+    profile: TableSink
 
 
 @dataclass
 class PartWriter:
-    """Rows on their way into parts of a table, each written when enough rows are held."""
+    """Rows on their way into parts of a table, each written when enough rows are held.
+
+    ``summed``: gets the rows of each part before it is written.
+    """
 
     sink: TableSink
     batch: int
+    summed: Callable[[pa.Table], None] | None = None
     _held: list[pa.Table] = field(default_factory=list)
     _size: list[int] = field(default_factory=lambda: [0, 0])
     _entries: list[pa.Table] = field(default_factory=list)
@@ -95,6 +102,8 @@ class PartWriter:
         return [row for entries in self._entries for row in entries.to_pylist()]
 
     def _write(self) -> None:
+        if self.summed:
+            self.summed(pa.concat_tables(self._held))
         numbered = (
             rows.append_column("batch", pa.repeat(pa.scalar(self.batch, pa.int64()), rows.num_rows))
             for rows in self._held
@@ -111,15 +120,41 @@ def read_item(item: dict[str, Any], *, reading: Reading) -> Iterator[pa.Table]:
     yield outputs(item["item"], task.close())
 
 
+class AcceptedRows:
+    """Accepted rows of an item on their way into parts of raw, with their counts, and parts of the profile."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._stream = reading.stream
+        self._profile = PartWriter(reading.profile, reading.batch)
+        self._raw = PartWriter(reading.raw, reading.batch, self._sum_up)
+        self._counting = Counting(reading.stream, reading.newest_us)
+
+    def _sum_up(self, rows: pa.Table) -> None:
+        for part in profiled(rows, self._stream):
+            self._profile.add(part)
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows that come after those before."""
+        self._raw.add(rows)
+        self._counting.add(rows)
+
+    def close(self) -> list[Output]:
+        """Return the outputs."""
+        return [
+            *written(RAW, self._raw.close()),
+            *written(PROFILE, self._profile.close()),
+            {"kind": ACCEPTED, "text": self._counting.total.as_text()},
+        ]
+
+
 class ItemTask:
     """An item's records on their way into parts."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._raw = PartWriter(reading.raw, reading.batch)
+        self._accepted = AcceptedRows(reading)
         self._quarantine = PartWriter(reading.quarantine, reading.batch)
         self._kept = PartWriter(_kept_sink(reading), reading.batch)
-        self._counting = Counting(reading.stream, reading.newest_us)
         self._records = RecordCounts()
         self._ambiguous = list[Range]()
 
@@ -129,13 +164,12 @@ class ItemTask:
             is_good = parsed["reason"].is_null()
             good = parsed.filter(is_good) if parsed["reason"].null_count < parsed.num_rows else parsed
             rows = good.drop_columns(VERDICT)
-            rejected = parsed.select(REJECTED).filter(pc.invert(is_good))
-            self._raw.add(rows)
+            rejected = parsed.select(["event_us", *REJECTED]).filter(pc.invert(is_good))
+            self._accepted.add(rows)
             if self._reading.records.parser.keeps_records:
                 self._kept.add(good.select(REJECTED))
             is_fault = pc.invert(pc.is_in(rejected["reason"], pa.array([READ_BEFORE, FILTERED])))
-            self._quarantine.add(rejected.filter(is_fault))
-            self._counting.add(rows)
+            self._quarantine.add(rejected.select(REJECTED).filter(is_fault))
             self._records = self._records + RecordCounts.of(rows, rejected)
             if ambiguous := ambiguous_ranges(parsed, self._reading.stream, self._reading.batch):
                 self._ambiguous = joined_by_day([*self._ambiguous, *ambiguous])
@@ -144,11 +178,10 @@ class ItemTask:
     def close(self) -> list[Output]:
         """Return the outputs."""
         return [
-            *written(RAW, self._raw.close()),
+            *self._accepted.close(),
             *written(QUARANTINE, self._quarantine.close()),
             *written(KEPT, self._kept.close()),
             {"kind": RECORDS, "text": self._records.as_text()},
-            {"kind": ACCEPTED, "text": self._counting.total.as_text()},
             {"kind": AMBIGUOUS_RANGES, "text": json.dumps(self._ambiguous)},
         ]
 

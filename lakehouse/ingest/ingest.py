@@ -1,10 +1,10 @@
 """One ingest batch: the records of a manifest are written to raw, quarantine and ledger, exactly once.
 
-    jobs of the engine (batch_jobs) -> parts of raw and quarantine, counts -> commits: raw, quarantine, ledger
+    jobs of the engine (batch_jobs) -> parts of three tables, counts -> commits: raw, quarantine; profile; ledger
 
-Raw and quarantine are committed first, the ledger last. A batch is finished when its ledger row exists; readers of raw
-and quarantine use finished batches only. A commit that was already made is skipped, so a batch that died anywhere is
-simply run again; ``as_held`` counts the stored rows if its source has changed by then.
+Raw and quarantine are committed first, then the profile, the ledger last. A batch is finished when its ledger row
+exists; readers of the others use finished batches only. A commit that was already made is skipped, so a batch that died
+anywhere is simply run again; ``as_held`` counts the stored rows if its source has changed by then.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.ingest.confirmed import confirmed
+from lakehouse.algorithms.ingest.lateness import Lateness
 from lakehouse.engine import engine_of
-from lakehouse.engine.parts import commit_entries
+from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.engine.rewriting import remove_rows
-from lakehouse.ingest.batch_jobs import judged_batch
+from lakehouse.ingest.batch_jobs import JudgedBatch, judged_batch
 from lakehouse.ingest.batch_records import BatchRecords, StreamTables
 from lakehouse.ingest.batch_stats import BatchStats, as_held, empty_stats, is_by_arrival, lateness_of
 from lakehouse.ingest.identities import unchecked
 from lakehouse.ingest.overlooked import overlooked
+from lakehouse.ingest.profile_parts import day_entries
 from lakehouse.ingest.sources.manifest import SET_ASIDE, SPLIT
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
@@ -65,6 +67,14 @@ class BatchTables:
         name = self.target.stream.name
         return tables.is_appended(self.target.layout.quarantine(name), writer_of(name), self.batch)
 
+    def commit_profile(self, judged: JudgedBatch, lateness: Lateness) -> None:
+        """Append what the batch adds to the profile, with its late rows and, of records that are new, the rejected."""
+        name = self.target.stream.name
+        table = self.target.layout.profile(name)
+        of_days = day_entries(sink_of(table), self.batch, dict(lateness.days), judged.rejected)
+        commit_entries(table, pa.concat_tables([judged.profile, of_days]), (writer_of(name), self.batch))
+        crash_point("ingest.profile-appended")
+
     def append_ledger(self, entry: dict[str, Any]) -> None:
         """Append the ledger row, which finishes the batch."""
         name = self.target.stream.name
@@ -77,7 +87,12 @@ class BatchTables:
         """Remove the rows that the batch appended to raw and quarantine."""
         layout, name = self.target.layout, self.target.stream.name
         engine, own = engine_of(self.target.spark), ("batch", self.batch, self.batch)
-        for table in (layout.raw(name), layout.quarantine(name), layout.unchecked(name)):
+        for table in (
+            layout.raw(name),
+            layout.quarantine(name),
+            layout.unchecked(name),
+            layout.profile(name),
+        ):
             if files_between(table, own):
                 step = f"take back batch {self.batch} of {name}"
                 remove_rows(engine, table, _OfBatch(self.batch), own, step)
@@ -97,8 +112,10 @@ class _OfBatch:
 def commit(records: BatchRecords) -> dict[str, Any]:
     """Append a batch's records to raw, quarantine and ledger; return the ledger row."""
     target = BatchTables(records.tables, records.manifest.batch)
-    stats = _written(records, target)
+    stats, judged = _written(records, target)
     stats = as_held(records, stats) if target.had or not stats.is_balanced else stats
+    if judged:
+        target.commit_profile(judged, stats.lateness)
     entry = _ledger_row(records, stats)
     doubtful = unchecked.note_unchecked(
         *(engine_of(records.tables.spark), records.tables.layout, records.stream),
@@ -115,8 +132,8 @@ def commit(records: BatchRecords) -> dict[str, Any]:
     return entry
 
 
-def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
-    """Append raw and quarantine; return the counts."""
+def _written(records: BatchRecords, target: BatchTables) -> tuple[BatchStats, JudgedBatch | None]:
+    """Append raw and quarantine; return the counts, and what was judged."""
     layout, name, manifest = records.tables.layout, records.stream.name, records.manifest
     if manifest.kind in ("lost", SPLIT, SET_ASIDE):
         # The batch may have written some of its rows before it was given up; one that gives up records never did.
@@ -124,7 +141,7 @@ def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
             target.take_back()
         crash_point("split.rows-removed")
         unchecked.note_ambiguous(layout, name, manifest.batch, (), manifest.closes(AMBIGUOUS))
-        return empty_stats(records.stream)
+        return empty_stats(records.stream), None
     judged = judged_batch(records)
     crash_point("ingest.batch-parsed")
     unchecked.note_ambiguous(layout, name, manifest.batch, judged.ambiguous, manifest.closes(AMBIGUOUS))
@@ -137,10 +154,10 @@ def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
     steps.append(lambda: target.commit_parts(judged.raw, "raw"))
     if judged.tasks < 2 or not is_by_arrival(records):
         tables.side_by_side(*steps)
-        return judged.stats
+        return judged.stats, judged
     parts = [place_at(path) for path in judged.raw["path"].to_pylist()]
     lateness = tables.side_by_side(*steps, lambda: lateness_of(records, judged.stats, parts))[-1]
-    return replace(judged.stats, lateness=lateness)
+    return replace(judged.stats, lateness=lateness), judged
 
 
 def _ledger_row(records: BatchRecords, stats: BatchStats) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from lakehouse.algorithms.ingest.confirmed import Reach
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure_arrived, measure_files
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.parser.verdicts import DAY_US, FILTERED, READ_BEFORE
+from lakehouse.storage.profiles import NO_DAY
 
 Clocks = tuple[int, int] | None
 
@@ -28,7 +29,8 @@ Clocks = tuple[int, int] | None
 class RecordCounts:
     """Number of rows and records that were read, of those rejected, by reason, and of those ``read_before``.
 
-    ``filtered``: rows that the stream is not about; they are none of the others.
+    ``filtered``: rows that the stream is not about; they are none of the others. ``days``: those rejected by the start
+    of their day, as a text, and reason; ``NO_DAY`` where no event time is known.
     """
 
     rows: int = 0
@@ -36,10 +38,11 @@ class RecordCounts:
     reasons: dict[str, int] = field(default_factory=dict)
     read_before: int = 0
     filtered: int = 0
+    days: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @staticmethod
     def of(rows: pa.Table, rejected: pa.Table) -> RecordCounts:
-        """Return the counts of usable rows and rejected ones, which both have a ``source_item``."""
+        """Return the counts of usable rows and rejected ones, which have a ``source_item`` and an ``event_us``."""
         filtered = rejected.num_rows
         rejected = rejected.filter(pc.not_equal(rejected["reason"], FILTERED))
         filtered -= rejected.num_rows
@@ -47,15 +50,19 @@ class RecordCounts:
         counts = rejected["reason"].value_counts().to_pylist()
         reasons = {each["values"]: each["counts"] for each in counts}
         read_before = reasons.pop(READ_BEFORE, 0)
-        return RecordCounts(rows.num_rows + rejected.num_rows, records, reasons, read_before, filtered)
+        count, days = rows.num_rows + rejected.num_rows, rejected_by_day(rejected)
+        return RecordCounts(count, records, reasons, read_before, filtered, days)
 
     def __add__(self, more: RecordCounts) -> RecordCounts:
         """Return the counts of both together."""
         reasons = dict(Counter(self.reasons) + Counter(more.reasons))
         sums = (self.rows + more.rows, self.records + more.records)
-        return RecordCounts(
-            *sums, reasons, self.read_before + more.read_before, self.filtered + more.filtered
-        )
+        days = {
+            day: dict(Counter(self.days.get(day, {})) + Counter(more.days.get(day, {})))
+            for day in self.days | more.days
+        }
+        others = (self.read_before + more.read_before, self.filtered + more.filtered)
+        return RecordCounts(*sums, reasons, *others, days)
 
     def as_text(self) -> str:
         """Return the counts as JSON."""
@@ -182,6 +189,18 @@ class FileLateness:
         numbers = np.fromiter(named, np.int64)[paths.indices.to_numpy()]
         event_us = rows["event_us"].to_numpy()
         self.lateness += measure_files(event_us, numbers, self._newest_before_us, self._reached_us)
+
+
+def rejected_by_day(rejected: pa.Table) -> dict[str, dict[str, int]]:
+    """Return how many records were rejected for each reason, by the start of their day of event time."""
+    times = pc.fill_null(rejected["event_us"], NO_DAY).to_numpy()
+    day = pa.array(np.where(times == NO_DAY, NO_DAY, times // DAY_US * DAY_US))
+    counts = pa.table({"day": day, "reason": rejected["reason"]}).group_by(["day", "reason"])
+    days = dict[str, dict[str, int]]()
+    for each in counts.aggregate([([], "count_all")]).to_pylist():
+        if each["reason"] != READ_BEFORE:
+            days.setdefault(str(each["day"]), {})[each["reason"]] = each["count_all"]
+    return days
 
 
 def missing_in(rows: pa.Table, stream: Stream, column: str) -> int:

@@ -36,7 +36,7 @@ def _paths(settings: SparkHome) -> Iterator[Path]:
     layout: Home = settings.layout
     for stream in settings.streams:
         yield from (layout.raw(stream), layout.quarantine(stream), layout.ledger(stream))
-        yield from (layout.rollup(stream), layout.corrections(stream))
+        yield from (layout.rollup(stream), layout.corrections(stream), layout.profile(stream))
     for query in settings.registered:
         yield from layout.tables_of(query)
 

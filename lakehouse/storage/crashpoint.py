@@ -17,6 +17,7 @@ CRASH_POINTS = (
     "ingest.batch-parsed",
     "ingest.raw-appended",
     "ingest.quarantine-appended",
+    "ingest.profile-appended",
     "ingest.ledger-appended",
     "rollup.before-append",
     "rollup.appended",

@@ -3,6 +3,7 @@
     raw/<stream>          accepted rows, Delta              jobs/ingest
     quarantine/<stream>   rejected records, Delta           jobs/ingest
     ledger/<stream>       one row per ingest batch, Delta   jobs/ingest
+    profile/<stream>      figures of each column and day, Delta     jobs/ingest, jobs/maintain
     rollup/<stream>       nodes of all levels, Delta        jobs/build_rollups, jobs/maintain
     remembered/<stream>   identities whose raw rows were dropped, Delta     jobs/maintain
     unchecked/<stream>    rows that came too late to be compared, Delta     jobs/ingest, jobs/maintain
@@ -69,6 +70,10 @@ class Home:
     def ledger(self, stream: str) -> Path:
         """One row per ingest batch of a stream."""
         return self.tables / "ledger" / stream
+
+    def profile(self, stream: str) -> Path:
+        """Figures of each column and day of a stream, in parts."""
+        return self.tables / "profile" / stream
 
     def identities(self, stream: str) -> Path:
         """Hashes of the known identities, by ingest batch: a cache of raw and of what is remembered beyond it."""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.ingest.part_counts import AcceptedCounts, Counting, RecordCounts
+from lakehouse.storage.profiles import DAY_US, NO_DAY
 
 if TYPE_CHECKING:
     from lakehouse.config.stream import Stream
@@ -84,8 +85,11 @@ def test_a_row_is_late_against_what_came_before_it_in_its_file_and_in_earlier_ba
 def test_records_are_counted_by_their_first_rows() -> None:
     rows = pa.table({"source_item": pa.array([0, 1, 0], pa.int32())})
     reasons = ["malformed", "bad_value", "read_before"]
-    rejected = pa.table({"source_item": pa.array([0, 2, 0], pa.int32()), "reason": reasons})
+    places, times = pa.array([0, 2, 0], pa.int32()), [None, DAY_US + 1, 0]
+    rejected = pa.table({"source_item": places, "reason": reasons, "event_us": times})
     counts = RecordCounts.of(rows, rejected)
     assert counts + RecordCounts.of_text(counts.as_text()) == RecordCounts(
-        *(12, 8, {"malformed": 2, "bad_value": 2}), read_before=2
+        *(12, 8, {"malformed": 2, "bad_value": 2}),
+        read_before=2,
+        days={str(NO_DAY): {"malformed": 2}, str(DAY_US): {"bad_value": 2}},
     )

@@ -1,32 +1,80 @@
-"""Summary of a column's values that parts of it are combined into, of a fixed size.
+"""Summary of a column's values that parts of it are combined into, of a bounded size.
 
-Moments are combined by Chan's formula. Quantiles come from values in order with the number of rows each stands for:
-exact up to ``SIZE`` distinct values; beyond it values are put into ``SIZE`` groups of equal rows, so that a rank is
-wrong by 1/(2 SIZE) of the rows for each time that this was done. Distinct values are those of the ``SIZE`` smallest
-hashes (Bar-Yossef et al. 2002): exact below that, else with a deviation of 1/sqrt(SIZE - 2).
+Moments are combined by Chan's formula. Quantiles come from the rows of each of at most ``BINS`` bins (run_kernels.py):
+exact up to so many distinct values unless bins are coarse from the start, else within ``Summary.error`` of the value.
+Distinct values are those of the ``SIZE`` smallest hashes (Bar-Yossef et al. 2002): exact below that, else with a
+deviation of 1/sqrt(SIZE - 2). Bins and hashes are the same however a column was cut into parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from typing import Any, Self
+from functools import cached_property, reduce
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-SIZE = 512
+from lakehouse.algorithms.profile.run_kernels import HASH_BITS, bin_runs, hash_runs
+
+SIZE, BINS = 512, 2048
 # Relative deviation of a number of distinct values above SIZE.
 DISTINCT_ERROR = (SIZE - 2) ** -0.5
 Numbers = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+_POSITIVE = np.int64(2**63 - 1)
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Bins of runs of values: those of run i end at ``ends[i]``, and drop ``shifts[i]`` bits of a value."""
+
+    shifts: Integers
+    keys: Integers
+    weights: Integers
+    ends: Integers
+
+    @classmethod
+    def of(cls, numbers: Numbers, ends: Integers, shift: int = 0, most: int = BINS) -> Self:
+        """Return at most so many bins of each run ``ends[i]`` to ``ends[i + 1]``, which drop ``shift`` bits or more."""
+        # So that zero has one sign.
+        bits = (numbers + 0.0).view(np.int64)
+        return cls._of_bits(bits, _NONE, ends, np.full(len(ends) - 1, shift), most)
+
+    @classmethod
+    def _of_bits(cls, bits: Integers, weights: Integers, ends: Integers, shifts: Integers, most: int) -> Self:
+        keys, rows, out = (np.empty(size, np.int64) for size in (len(bits), len(bits), len(ends) - 1))
+        bin_runs(bits, weights, ends, most, shifts, keys, rows, out)
+        written = int(out[-1]) if len(out) else 0
+        return cls(shifts, keys[:written], rows[:written], out)
+
+    @classmethod
+    def combined(cls, parts: Sequence[Summary], most: int) -> Self:
+        """Return the bins of all parts as one run, whose shift is the largest of theirs or more."""
+        shift = max((part.shift for part in parts if len(part.bins)), default=0)
+        keys = _joined([np.asarray(part.bins, np.int64) << part.shift for part in parts])
+        weights, ends = _joined([part.weights for part in parts]), np.array([0, len(keys)])
+        return cls._of_bits(_as_bits(keys), weights, ends, np.array([shift]), most)
+
+
+def hashes_of(words: Integers, ends: Integers) -> tuple[Integers, Integers]:
+    """Return the ``SIZE`` smallest hashes of each run of words, and where they end for each run."""
+    hashes, out = (
+        np.empty(min(len(words), SIZE * (len(ends) - 1)), np.int64),
+        np.empty(len(ends) - 1, np.int64),
+    )
+    hash_runs(words, ends, SIZE, hashes, out)
+    return hashes[: out[-1] if len(out) else 0], out
 
 
 @dataclass(frozen=True)
 class Summary:
     """Rows and missing values of a column, and of the numbers in it mean, squared distances from it, and quantiles.
 
-    ``values``: some of them in order, and ``weights``: the rows that each stands for. ``hashes``: the smallest ones.
+    ``bins``: the first bits of values, without ``shift`` last ones, and ``weights``: the rows in each. ``hashes``: the
+    smallest ones. All three are in any order.
     """
 
     rows: int = 0
@@ -35,36 +83,32 @@ class Summary:
     squares: float = 0.0
     low: float | None = None
     high: float | None = None
-    values: Sequence[float] = ()
+    shift: int = 0
+    bins: Sequence[int] = ()
     weights: Sequence[int] = ()
     hashes: Sequence[int] = field(default=())
 
     @classmethod
-    def of(cls, missing: int, hashes: npt.NDArray[np.uint64], numbers: Numbers | None = None) -> Self:
-        """Return the summary of values by their hashes, and as numbers where they are such."""
-        smallest = np.unique(hashes)[:SIZE].tolist()
-        rows = missing + len(hashes)
+    def of(cls, missing: int, words: Integers, numbers: Numbers | None = None) -> Self:
+        """Return the summary of values by words that tell them apart, and as numbers where they are such."""
+        ends = np.array([0, len(words)])
+        rows, smallest = missing + len(words), hashes_of(words, ends)[0].tolist()
         if numbers is None or not len(numbers):
             return cls(rows, missing, hashes=smallest)
         mean = float(numbers.mean())
         squares = float(np.square(numbers - mean).sum())
-        values, weights = np.unique(numbers, return_counts=True)
-        points = _grouped(values, weights)
-        return cls(rows, missing, mean, squares, float(values[0]), float(values[-1]), *points, smallest)
+        bins = Bins.of(numbers, ends)
+        moments = (rows, missing, mean, squares, float(numbers.min()), float(numbers.max()))
+        return cls(*moments, int(bins.shifts[0]), bins.keys.tolist(), bins.weights.tolist(), smallest)
 
     @classmethod
-    def combined(cls, parts: Sequence[Self]) -> Self:
-        """Return the summary of all parts of a column."""
+    def combined(cls, parts: Sequence[Self], most: int = BINS) -> Self:
+        """Return the summary of all parts of a column, of at most so many bins."""
         both = reduce(cls._with_moments, parts, cls())
-        values = np.concatenate([np.asarray(part.values, np.float64) for part in parts] or [np.empty(0)])
-        weights = np.concatenate(
-            [np.asarray(part.weights, np.int64) for part in parts] or [np.empty(0, np.int64)]
-        )
-        distinct, place = np.unique(values, return_inverse=True)
-        points = _grouped(distinct, np.bincount(place, weights, len(distinct)).astype(np.int64))
-        hashes = sorted({each for part in parts for each in part.hashes})[:SIZE]
+        bins = Bins.combined(parts, most)
+        hashes = np.unique(_joined([part.hashes for part in parts]))[:SIZE].tolist()
         moments = (both.rows, both.missing, both.mean, both.squares, both.low, both.high)
-        return cls(*moments, *points, hashes)
+        return cls(*moments, int(bins.shifts[0]), bins.keys.tolist(), bins.weights.tolist(), hashes)
 
     def _with_moments(self, other: Self) -> Self:
         rows, missing = self.rows + other.rows, self.missing + other.missing
@@ -96,13 +140,18 @@ class Summary:
 
     @property
     def distinct(self) -> float:
-        """The number of distinct values, estimated where there are more than SIZE."""
+        """The number of distinct values, estimated where there are SIZE or more."""
         if len(self.hashes) < SIZE:
             return float(len(self.hashes))
-        return (SIZE - 1) / (self.hashes[-1] / 2**64)
+        return float((SIZE - 1) / (max(self.hashes) / 2**HASH_BITS))
+
+    @property
+    def error(self) -> float:
+        """The most that a quantile is off, as a share of its value."""
+        return float(2.0 ** (self.shift - 53)) if self.shift else 0.0
 
     def quantile(self, share: float) -> float:
-        """Return the value whose rank is nearest to a share of the values."""
+        """Return the value whose rank is nearest to a share of the values, within the stated error."""
         return self._at(int(np.rint(share * (self.count - 1))))
 
     @property
@@ -110,15 +159,33 @@ class Summary:
         """The value in the middle, or the mean of both."""
         return (self._at((self.count - 1) // 2) + self._at(self.count // 2)) / 2
 
+    def shares_up_to(self, bounds: Numbers) -> Numbers:
+        """Return the share of the values that is not above each bound."""
+        values, ends = self._points
+        places = np.searchsorted(values, bounds, side="right")
+        return np.concatenate([[0], ends])[places] / max(self.count, 1)
+
     def _at(self, rank: int) -> float:
-        return self.values[int(np.searchsorted(np.cumsum(self.weights), rank, side="right"))]
+        values, ends = self._points
+        return float(values[int(np.searchsorted(ends, rank, side="right"))])
+
+    @cached_property
+    def _points(self) -> tuple[Numbers, Integers]:
+        """The middle of each bin, in order, and how many values there are up to it."""
+        keys = np.asarray(self.bins, np.int64)
+        order = np.argsort(keys)
+        middle = np.int64(1 << (self.shift - 1) if self.shift else 0)
+        values = _as_bits((keys[order] << self.shift) + middle).view(np.float64)
+        # What is nearest to zero is zero itself.
+        values[keys[order] == 0] = 0.0
+        ends = np.cumsum(np.asarray(self.weights, np.int64)[order])
+        return np.clip(values, self.low, self.high), ends
 
 
-def _grouped(values: Numbers, weights: npt.NDArray[np.int64]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return at most SIZE of the values, each with the rows of a group: the one in its middle."""
-    if len(values) <= SIZE:
-        return values.tolist(), weights.tolist()
-    ends = np.cumsum(weights)
-    bounds = ends[-1] * np.arange(SIZE + 1) // SIZE
-    middle = (bounds[:-1] + bounds[1:]) // 2
-    return values[np.searchsorted(ends, middle, side="right")].tolist(), np.diff(bounds).tolist()
+def _joined(parts: Sequence[Sequence[int] | Integers]) -> Integers:
+    return np.concatenate([*(np.asarray(part, np.int64) for part in parts), _NONE])
+
+
+def _as_bits(ordered: Integers) -> Integers:
+    """Return the bits of doubles by their whole numbers in order, and the other way round."""
+    return np.where(ordered >= 0, ordered, ordered ^ _POSITIVE)

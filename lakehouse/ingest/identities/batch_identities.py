@@ -27,12 +27,13 @@ from lakehouse.algorithms.ingest.duplicates import CONFLICT, DUPLICATE
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.aside import write_aside
 from lakehouse.ingest.batch_parts import (
-    ACCEPTED,
     KEPT,
     OUTPUTS,
     QUARANTINE,
     RAW,
+    RECORDS,
     REJECTED,
+    AcceptedRows,
     ItemTask,
     Output,
     PartWriter,
@@ -42,7 +43,7 @@ from lakehouse.ingest.batch_parts import (
 )
 from lakehouse.ingest.identities.duplicates import Accepted, conflict_detail, repeats_of
 from lakehouse.ingest.identities.identities import compared, hashes_of
-from lakehouse.ingest.part_counts import Counting
+from lakehouse.ingest.part_counts import RecordCounts, rejected_by_day
 from lakehouse.ingest.sources.landed_content import SourceChanged
 from lakehouse.storage.identity_copies import fetched
 from lakehouse.storage.identity_index import Batches, Hashes, Run, find_in
@@ -239,28 +240,30 @@ def without_repeats(item: dict[str, Any], *, reading: Reading) -> Iterator[pa.Ta
     repeats = pa.concat_tables([pq.read_table(file, filters=of_item) for file in files])
     verdicts = np.zeros(sum(each["rows"] for each in item[RAW]), np.int8)
     verdicts[repeats["row"].to_numpy()] = repeats["verdict"].to_numpy()
-    raw, counting = PartWriter(reading.raw, reading.batch), Counting(reading.stream, reading.newest_us)
-    conflicts, first = [], 0
+    accepted, conflicts, first = AcceptedRows(reading), [], 0
     for entry in item[RAW]:
         with pq.ParquetFile(source(place_at(entry["path"]))) as file:
             for group in range(file.num_row_groups):
                 rows = file.read_row_group(group).drop_columns("batch")
                 own = verdicts[first : first + rows.num_rows]
                 kept = rows.filter(pa.array(own == 0))
-                raw.add(kept)
-                counting.add(kept)
+                accepted.add(kept)
                 at = np.flatnonzero(own == CONFLICT)
                 conflicts.append(rows.take(pa.array(at)).append_column("row", pa.array(at + first)))
                 first += rows.num_rows
     quarantine = PartWriter(reading.quarantine, reading.batch)
-    for rejected in _conflicts(pa.concat_tables(conflicts), item, reading):
+    lost = pa.concat_tables(conflicts)
+    for rejected in _conflicts(lost, item, reading):
         quarantine.add(rejected)
+    days = rejected_by_day(
+        lost.select(["event_us"]).append_column("reason", pa.repeat("conflict", lost.num_rows))
+    )
     yield outputs(
         item["item"],
         [
-            *written(RAW, raw.close()),
+            *accepted.close(),
             *written(QUARANTINE, quarantine.close()),
-            {"kind": ACCEPTED, "text": counting.total.as_text()},
+            {"kind": RECORDS, "text": RecordCounts(days=days).as_text()},
         ],
     )
 

@@ -36,13 +36,17 @@ class RowValues:
         """Return the values of a row by column, None where they are missing; ``listed_us``: of its record.
 
         Raises:
-            Rejected: when the row is not accepted; if its local time comes twice, with its measures.
+            Rejected: when the row is not accepted; with its event time where that is known, and if its local time comes
+                twice, with its measures.
         """
         event = self._event(texts, listed_us)
-        values: dict[str, Value] = {"event_us": event, "arrival_us": self._arrival(texts, event)}
-        for name, column in self._columns.items():
-            values[name] = _value(name, texts, column)
-        self._keep_rules(values)
+        try:
+            values: dict[str, Value] = {"event_us": event, "arrival_us": self._arrival(texts, event)}
+            for name, column in self._columns.items():
+                values[name] = _value(name, texts, column)
+            self._keep_rules(values)
+        except Rejected as verdict:
+            raise Rejected(str(verdict), {"event_us": event}) from None
         return values
 
     def _keep_rules(self, values: dict[str, Value]) -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.ingest.identity_hash import SEED, with_doubles
-from lakehouse.algorithms.profile.summary import DISTINCT_ERROR, SIZE, Summary
+from lakehouse.algorithms.profile.summary import BINS, DISTINCT_ERROR, SIZE, Summary
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: round(x, 2)), max_size=40)
 
 
 def summary(numbers: list[float], missing: int = 0) -> Summary:
     values = np.array(numbers, np.float64)
-    return Summary.of(missing, with_doubles(values, np.full(len(values), SEED)), values)
+    return Summary.of(missing, with_doubles(values, np.full(len(values), SEED)).view(np.int64), values)
 
 
 @given(parts=st.lists(NUMBERS, min_size=1, max_size=5), share=st.floats(0, 1))
@@ -40,8 +40,32 @@ def test_large_parts_keep_their_size_and_their_stated_errors() -> None:
 
     both = Summary.combined([summary(list(part)) for part in numbers])
 
-    assert len(both.values) == len(both.weights) == len(both.hashes) == SIZE
+    assert len(both.bins) == len(both.weights) <= BINS
+    assert len(both.hashes) == SIZE
     assert sum(both.weights) == numbers.size
     for share in (0.001, 0.25, 0.5, 0.99):
+        exact = np.quantile(numbers, share, method="nearest")
+        assert abs(both.quantile(share) - exact) <= both.error * exact
         assert abs((numbers <= both.quantile(share)).mean() - share) <= 2 / (2 * SIZE) + 1e-4
     assert abs(both.distinct / len(np.unique(numbers)) - 1) <= 3 * DISTINCT_ERROR
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**32), cuts=st.lists(st.integers(0, 20_000), max_size=6))
+def test_bins_and_hashes_are_the_same_however_a_column_is_cut(seed: int, cuts: list[int]) -> None:
+    dice = np.random.default_rng(seed)
+    numbers = dice.normal(0, 10.0 ** dice.integers(-3, 6), 20_000)
+    whole = summary(list(numbers))
+
+    parts = [summary(list(part)) for part in np.split(dice.permutation(numbers), sorted(cuts))]
+    steps = Summary()
+    for part in parts:
+        steps = Summary.combined([part, steps])
+
+    for both in (Summary.combined(parts), steps):
+        assert both.shift == whole.shift
+        assert dict(zip(both.bins, both.weights, strict=True)) == dict(
+            zip(whole.bins, whole.weights, strict=True)
+        )
+        assert sorted(both.hashes) == sorted(whole.hashes)
+        assert both.quantile(0.37) == whole.quantile(0.37)
