@@ -5,12 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.algorithms.join_aggregate.join_tree import join_tree
+
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import JoinAggregate, Shape
 
 # From the cheapest to the dearest, with the class that has the method's module.
 METHODS = {
     "factorised": "Factorised",
+    "view_tree": "ViewTree",
     "multiway": "Multiway",
     "tuple_count": "TupleCount",
     "incremental": "Incremental",
@@ -22,7 +25,7 @@ def methods_for(shape: Shape) -> tuple[tuple[str, str | None], ...]:
     """Return every method with the reason why it cannot run a shape, None if it can; the cheapest first.
 
     >>> from lakehouse.algorithms.join_aggregate.contract import Shape
-    >>> methods_for(Shape(((0,), (0, 1), (1,)), (False, False, False)))[2]
+    >>> methods_for(Shape(((0,), (0, 1), (1,)), (False, False, False)))[3]
     ('tuple_count', 'it joins two streams, this query has 3')
     """
     return tuple((name, _why_not(name, shape)) for name in METHODS)
@@ -30,13 +33,15 @@ def methods_for(shape: Shape) -> tuple[tuple[str, str | None], ...]:
 
 def cheapest(shape: Shape) -> tuple[str, str]:
     """Return the cheapest method that can run a shape, and why it is that one."""
-    if (why_not := _why_not("factorised", shape)) is None:
+    if shape.has_one_key:
         return "factorised", "all streams are joined on the same attributes, so no row has to meet another"
-    return "multiway", f"rows have to meet: {why_not}"
+    if (why_not := _why_not("view_tree", shape)) is None:
+        return "view_tree", "the attributes form a tree, so a row meets what is known of each key beside it"
+    return "multiway", f"rows have to meet, for view_tree cannot run this: {why_not}"
 
 
-def build(name: str, shape: Shape) -> JoinAggregate:
-    """Return an empty method by its name.
+def build(name: str, shape: Shape, slack_us: int = 0) -> JoinAggregate:
+    """Return an empty method by its name; ``slack_us``: how far behind the last tick one that is ``Revising`` can.
 
     Raises:
         ValueError: there is no such method, or it cannot run the shape.
@@ -46,7 +51,7 @@ def build(name: str, shape: Shape) -> JoinAggregate:
     refuse_unless_able(name, shape)
     # Only the method that is asked for is loaded: each brings compiled loops of its own.
     made: Any = getattr(import_module(f"lakehouse.algorithms.join_aggregate.{name}"), METHODS[name])
-    method: JoinAggregate = made(shape)
+    method: JoinAggregate = made(shape, slack_us) if name == "view_tree" else made(shape)
     return method
 
 
@@ -65,8 +70,10 @@ def _why_not(name: str, shape: Shape) -> str | None:
         return "not all streams are joined on the same attributes"
     if name in ("tuple_count", "incremental") and shape.sides > 2:
         return f"it joins two streams, this query has {shape.sides}"
+    if name == "view_tree" and join_tree(shape) is None:
+        return "the streams are joined in a circle"
     extremes = {each.function for each in shape.aggregates} & {"min", "max"}
-    if name == "incremental" and extremes:
+    if name in ("view_tree", "incremental") and extremes:
         asked = " and ".join(each.upper() for each in sorted(extremes))
         return f"it takes results away again, which works for COUNT and SUM and not for {asked}"
     return None

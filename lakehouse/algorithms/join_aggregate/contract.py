@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -246,6 +246,17 @@ class JoinAggregate(Protocol):
     @property
     def bytes(self) -> int:
         """Return the bytes that the method uses of its arrays; what waits for growth is left out."""
+
+
+@runtime_checkable
+class Revising(JoinAggregate, Protocol):
+    """A continuous join-aggregate that keeps what it needs to revise earlier answers itself."""
+
+    def revise(self, rows: Rows, ticks_us: Int64s) -> Partials:
+        """Take rows in that enter up to the last tick, as if they had not been late; return what answers gain.
+
+        ``ticks_us``: all ticks up to the last at which one of the rows is in its window; they ascend.
+        """
 
 
 def _columns(values: Any, n: int) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.kernels import factorised as kernels
-from lakehouse.algorithms.join_aggregate.kernels.digits import places, widened
+from lakehouse.algorithms.join_aggregate.kernels.digits import places, with_wider_sums
 from lakehouse.algorithms.join_aggregate.kernels.extremes import FREE, NODE, STAIR, TAKEN, copy_heaps
 from lakehouse.algorithms.join_aggregate.kernels.factorised import GROUPS, LACK, LOWEST, NEEDED, STAMP
 from lakehouse.algorithms.join_aggregate.kernels.keys import FREE as FREE_STRIPS
@@ -93,13 +93,13 @@ class KeyTotals:
         size, many = old.then - old.now, len(self.plan[0])
         slots, strips, free, changed = self.keys
         blocks = [
-            _with_wider_sums(strips[:, start : start + size], old.sums, old.digits, below, above)
+            with_wider_sums(strips[:, start : start + size], old.sums, old.digits, below, above)
             for start in (old.now, old.then)
         ]
         whole = np.concatenate([strips[:, : old.now], *blocks, strips[:, old.ends :]], axis=1)
         self.keys = slots, _table_of(whole[:, :strip_width]), free, changed
         group_slots, groups = self.groups
-        totals = _with_wider_sums(groups[:, : old.roots], old.totals + many, old.digits, below, above)
+        totals = with_wider_sums(groups[:, : old.roots], old.totals + many, old.digits, below, above)
         whole = np.concatenate([totals, groups[:, old.roots :]], axis=1)
         self.groups = group_slots, _table_of(whole[:, :group_width])
 
@@ -230,12 +230,6 @@ def _table_of(rows: Int64s, many: int = 0) -> Int64s:
     table = _table(max(many, len(rows)), rows.shape[1])
     table[: len(rows), : rows.shape[1]] = rows
     return table
-
-
-def _with_wider_sums(block: Int64s, start: int, digits: int, below: int, above: int) -> Int64s:
-    """Return columns of which those from ``start`` are sums, with so many more digits."""
-    sums = widened(block[:, start:].reshape(len(block), -1, digits), below, above)
-    return np.concatenate([block[:, :start], sums.reshape(len(block), -1)], axis=1)
 
 
 def _longer(array: Any, length: int) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 
 from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, bytes_of, fitted
 from lakehouse.algorithms.join_aggregate.choice import build
-from lakehouse.algorithms.join_aggregate.contract import FAR_FUTURE_US, FAR_PAST_US, Partials, Rows
+from lakehouse.algorithms.join_aggregate.contract import FAR_FUTURE_US, FAR_PAST_US, Partials, Revising, Rows
 from lakehouse.algorithms.join_aggregate.folded import at_ticks, folded, spread, spread_values
 from lakehouse.algorithms.join_aggregate.held import HeldRows
 from lakehouse.algorithms.join_aggregate.revision import revised, ticks_between, ticks_in, united
@@ -58,9 +58,10 @@ class Outcome:
 class Online:
     """A method with its ticks, its slack and its log.
 
-    Cost: the method's, for rows as they are held; late rows as ``revised``, with the rows held of their keys. Nothing
-    is asked of the other rows. State: the rows in their windows, and those that have left since less than the slack;
-    with ``factorised`` not the rows but what a side, key and group has per first and last tick.
+    Cost: the method's, for rows as they are held; late rows too where it revises answers itself, as ``view_tree`` does,
+    else as ``revised``, with the rows held of their keys. Nothing is asked of the other rows. State: the rows in their
+    windows, and those that have left since less than the slack; with ``factorised`` and ``view_tree`` not the rows but
+    what a side, key and group has per first and last tick.
 
     Guarantee: for any order of arrival and any cut into calls, all partials merged with those of ``missing`` for the
     logged rows are the answers of all rows at every tick up to the last; without rows later than the slack there is
@@ -73,9 +74,10 @@ class Online:
                 f"expected ticks above 0 apart and a slack of at least 0, found {every_us}, {slack_us}"
             )
         self.shape, self._with, self._every, self._slack = shape, method, every_us, slack_us
-        self._is_folded = method == "factorised"
+        self._is_folded = method in ("factorised", "view_tree")
         self._held_as = spread(shape) if self._is_folded else shape
-        self._method: JoinAggregate = build(self._with, self._held_as)
+        self._method: JoinAggregate = build(self._with, self._held_as, slack_us)
+        self._revising = self._method if isinstance(self._method, Revising) else None
         self._held, self._last = HeldRows(self._held_as), NO_TICK
         # Ticks after the last at which a row that is held is in its window, as intervals.
         self._due = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -93,7 +95,7 @@ class Online:
         entered = Rows.joined([late, others])
         self._look_ahead(entered)
         ticks = self._next(until_us)
-        answered = self._method.advance(entered, ticks)
+        answered = self._method.advance(others if self._revising else entered, ticks)
         if len(ticks):
             self._last = int(ticks[-1])
         self._held.drop(self.alive_from_us)
@@ -121,7 +123,12 @@ class Online:
         ``rows`` are what some calls let enter; those that have ended since are gone, of both.
         """
         ticks = np.array([last_us] if last_us > self._last else [], np.int64)
-        self._method.advance(rows[rows.leave_us >= last_us], ticks)
+        is_late = rows.enter_us <= self._last
+        if self._revising:
+            self._revised(rows[is_late])
+            self._method.advance(rows[~is_late], ticks)
+        else:
+            self._method.advance(rows[rows.leave_us >= last_us], ticks)
         self._last = last_us
         self._held.drop(self.alive_from_us)
         self._held.add(rows[rows.leave_us >= self.alive_from_us])
@@ -149,6 +156,8 @@ class Online:
     def _revised(self, late: Rows) -> Partials:
         """Return what earlier answers gain by late rows."""
         touched = ticks_in(late.enter_us, np.minimum(late.leave_us, self._last), self._every)
+        if self._revising:
+            return self._revising.revise(late, touched)
         return revised(self._held_as, self._held.with_keys_of(late), late[:0], late, touched)
 
     @property

@@ -27,7 +27,8 @@ def revised(shape: Shape, unchanged: Rows, was: Rows, now: Rows, ticks_us: Int64
     given before, the partials are the answers of all rows; a tick and group that gains nothing is left out.
 
     Cost: that of the cheapest method over the rows of changed keys (of all keys, where sides carry different
-    attributes), twice. Guarantee: counts and extremes exactly, sums to 2^-100 of their magnitudes.
+    attributes), twice. A continuous query asks its method instead if that is ``Revising``. Guarantee: counts and
+    extremes exactly, sums to 2^-100 of their magnitudes.
     """
     if not len(now) or not len(ticks_us):
         return Partials.none(shape)

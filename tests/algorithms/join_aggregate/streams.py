@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.join_aggregate.contract import Aggregate, JoinAggregate, Partials, Rows, Shape
+from lakehouse.algorithms.join_aggregate.join_tree import join_tree
 
 # One call of ``advance``: rows, and the ticks answered after them.
 Call = tuple[Rows, list[int]]
@@ -216,6 +217,11 @@ def assert_same(found: Partials, expected: Partials) -> None:
     """Assert that answers are equal in every number."""
     for field in fields(Partials):
         np.testing.assert_array_equal(getattr(found, field.name), getattr(expected, field.name), field.name)
+
+
+def trees() -> Any:
+    """Shapes whose attributes form a tree, with counts and sums."""
+    return shapes().filter(lambda shape: join_tree(shape) is not None).map(without_extremes)
 
 
 def without_extremes(shape: Shape) -> Shape:

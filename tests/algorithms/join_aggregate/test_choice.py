@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 
@@ -10,6 +12,8 @@ from tests.algorithms.join_aggregate.streams import shapes
 ONE_KEY = Shape(((0, 1), (1, 0)), (False, True), (Aggregate("sum", 0, 0),))
 EXTREMES = Shape(((0,), (0,)), (False, False), (Aggregate("min", 0, 0), Aggregate("max", 1, 0)))
 CHAIN = Shape(((0,), (0, 1), (1,)), (False,) * 3)
+CIRCLE = Shape(((0, 1), (1, 2), (0, 2)), (False,) * 3)
+LAST_IN_CHAIN = replace(CHAIN, aggregates=(Aggregate("max", 0, 0),))
 STAR = Shape(((0,),) * 3, (False,) * 3)
 BUILT = list(METHODS)
 
@@ -31,7 +35,9 @@ def test_two_streams_on_one_key_can_be_run_by_every_method() -> None:
         ),
         (STAR, "factorised", None),
         (EXTREMES, "tuple_count", None),
-        (CHAIN, "multiway", None),
+        (CHAIN, "view_tree", None),
+        (CIRCLE, "view_tree", "the streams are joined in a circle"),
+        (CIRCLE, "multiway", None),
         (CHAIN, "materialised", None),
     ],
 )
@@ -41,10 +47,12 @@ def test_a_method_that_cannot_run_a_shape_says_why(shape: Shape, name: str, why_
 
 def test_the_cheapest_lets_no_rows_meet_where_that_can_be() -> None:
     assert cheapest(STAR)[0] == cheapest(ONE_KEY)[0] == "factorised"
-    assert cheapest(CHAIN) == (
+    assert cheapest(CHAIN)[0] == "view_tree"
+    assert cheapest(CIRCLE) == (
         "multiway",
-        "rows have to meet: not all streams are joined on the same attributes",
+        "rows have to meet, for view_tree cannot run this: the streams are joined in a circle",
     )
+    assert cheapest(LAST_IN_CHAIN)[0] == "multiway"
 
 
 @settings(max_examples=60, deadline=None)

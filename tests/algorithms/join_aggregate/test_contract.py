@@ -18,6 +18,7 @@ from lakehouse.algorithms.join_aggregate.incremental import Incremental
 from lakehouse.algorithms.join_aggregate.materialised import Materialised
 from lakehouse.algorithms.join_aggregate.multiway import Multiway
 from lakehouse.algorithms.join_aggregate.tuple_count import TupleCount
+from lakehouse.algorithms.join_aggregate.view_tree import ViewTree
 from tests.algorithms.join_aggregate.streams import (
     ROUGH,
     Case,
@@ -30,6 +31,7 @@ from tests.algorithms.join_aggregate.streams import (
     rows_of,
     shapes,
     tick_after_every_row,
+    trees,
     without_extremes,
 )
 
@@ -43,6 +45,7 @@ ANY, TWO = shapes(), shapes(sides=(2, 2))
 METHODS = {
     "materialised": Method(Materialised, ANY),
     "factorised": Method(Factorised, shapes(one_key=True)),
+    "view_tree": Method(ViewTree, trees()),
     "multiway": Method(Multiway, ANY),
     "tuple_count": Method(TupleCount, TWO),
     "incremental": Method(Incremental, TWO.map(without_extremes)),

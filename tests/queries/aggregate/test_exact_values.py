@@ -41,7 +41,7 @@ OWN = {"columns": COLUMNS, "keys": ["k"], "groupings": [[]], "measures": ["f"]}
 STREAMS = {name: stream_of(name=name, **OWN) for name in ("a", "b")}
 SECOND = 10**6
 WINDOWS, EVERY = (3 * SECOND, 5 * SECOND), 2 * SECOND
-METHODS = ("factorised", "multiway", "tuple_count", "incremental", "materialised")
+METHODS = ("factorised", "view_tree", "multiway", "tuple_count", "incremental", "materialised")
 Row = dict[str, Any]
 
 

@@ -38,7 +38,7 @@ WRITTEN = {"totals": TOTALS, "fires": FIRES, "rounds": ROUNDS}
 METHODS = {
     "totals": ("factorised", "multiway", "tuple_count", "materialised"),
     "fires": ("factorised", "multiway", "tuple_count", "materialised"),
-    "rounds": ("multiway", "materialised"),
+    "rounds": ("view_tree", "multiway", "materialised"),
 }
 
 

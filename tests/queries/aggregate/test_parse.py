@@ -152,8 +152,8 @@ def test_attributes_of_a_chain_are_numbered_in_one_order() -> None:
     query = _where("b.dest = c.place AND a.src = b.src")
 
     assert _keys(query) == [("a", {0: "src"}), ("b", {0: "src", 1: "dest"}), ("c", {1: "place"})]
-    assert query.method == "multiway"
-    assert query.why == "rows have to meet: not all streams are joined on the same attributes"
+    assert query.method == "view_tree"
+    assert query.why == "the attributes form a tree, so a row meets what is known of each key beside it"
 
 
 def test_equal_columns_of_one_stream_are_its_filter() -> None:
@@ -328,7 +328,7 @@ FAULTS = [
         "AHEAD, and no arrival_time of a and b; expected streams whose every row",
     ),
     (f"{PATHS}{EVERY} METHOD ^FACTORIZED", r"'FACTORIZED'; .*\(did you mean FACTORISED\?\)"),
-    (f"{PATHS}{EVERY} METHOD^", "the end; expected one of FACTORISED, MULTIWAY"),
+    (f"{PATHS}{EVERY} METHOD^", "the end; expected one of FACTORISED, VIEW_TREE, MULTIWAY"),
     (f"{PATHS}{EVERY} ^ALARM", "ALARM without HAVING; expected HAVING"),
     (f"{FIRES}{EVERY} ALARM ^ON", "'ON'; expected one of .* ALARM, DEADLINE or the end"),
     (
@@ -339,7 +339,7 @@ FAULTS = [
     (f"SELECT MAX(a.port) {TWO}{EVERY} ^METHOD INCREMENTAL", "INCREMENTAL, but .* and not for MAX"),
     (
         f"SELECT COUNT(*) {THREE} AND a.dest = b.dest{EVERY} ^METHOD FACTORISED",
-        "FACTORISED, but not all streams .*; expected one of MULTIWAY, MATERIALISED",
+        "FACTORISED, but not all streams .*; expected one of VIEW_TREE, MULTIWAY, MATERIALISED",
     ),
     (f"SELECT COUNT(*) FROM ^a [1 DAY] WHERE a.src = 'x'{EVERY}", "one stream; expected two to six"),
     (

@@ -97,6 +97,7 @@ def test_the_method_is_told_with_why_and_what_else_could_run_it(chain: Aggregate
     )
     assert [name for name, why_not in words.methods_of(chain) if why_not] == [
         "factorised",
+        "view_tree",
         "tuple_count",
         "incremental",
     ]

@@ -141,3 +141,9 @@ def widened(digits: Any, below: Any, above: Any) -> Any:
         wide[..., place + 1] = wide[..., place] >> BITS
         wide[..., place] &= _MASK
     return wide
+
+
+def with_wider_sums(block: Any, start: int, digits: int, below: int, above: int) -> Any:
+    """Return columns of which those from ``start`` are sums, with so many more digits."""
+    sums = widened(block[:, start:].reshape(len(block), -1, digits), below, above)
+    return np.concatenate([block[:, :start], sums.reshape(len(block), -1)], axis=1)

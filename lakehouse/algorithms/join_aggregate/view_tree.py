@@ -1,0 +1,326 @@
+"""View tree: aggregates of streams joined on different attributes, from views below each edge of their join tree.
+
+    A(x) - B(x, y) - C(y)     per x what A's rows come to, per y what C's do; each (x, y) of B has both at hand
+
+A row changes the views from its side up to the root. No result is ever listed, and a row that comes late meets the
+views as they were.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, fitted
+from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
+from lakehouse.algorithms.join_aggregate.factorised import Lanes
+from lakehouse.algorithms.join_aggregate.join_tree import join_tree, shared
+from lakehouse.algorithms.join_aggregate.kernels import view_tree as kernels
+from lakehouse.algorithms.join_aggregate.kernels.digits import places, with_wider_sums
+from lakehouse.algorithms.join_aggregate.kernels.keys import put_in_slots
+from lakehouse.algorithms.join_aggregate.kernels.rings import Layout
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.join_aggregate.contract import Int64s, Shape
+
+_LEAST = 16
+_ANSWERS = 1024
+# Of cells, hubs and events in a tree.
+_TABLES = 1, 3, 4
+
+
+class Views:
+    """Tables of cells, hubs and events as the kernels want them, grown and rid of what is not used any more."""
+
+    def __init__(self, shape: Shape, tree: tuple[int, ...]) -> None:
+        self._shape, self._reach = shape, np.zeros(2, np.int64)
+        self.plan, self.layout = _plan(shape, tree), _layout(shape, 2)
+        self.state = np.zeros(kernels.FIELDS, np.int64)
+        # The hub of the root is there from the start.
+        self.state[kernels.HUBS] = 1
+        self.tree = self._tables(_LEAST, _LEAST, _LEAST)
+        self.tree[3][0, 0] = tree.index(-1)
+        self._kept = self._sizes()
+        self._link()
+
+    def widen(self, rows: Rows) -> None:
+        """Make the sums keep all digits that the values of rows need."""
+        sums = [(each.side, each.column) for each in self._shape.aggregates if each.function == "sum"]
+        lowest, highest = self._reach.tolist()
+        places(rows.values, rows.side, np.array(sums, np.int64).reshape(-1, 2), self._reach)
+        below, above = lowest - int(self._reach[0]), int(self._reach[1]) - highest
+        if below or above:
+            old, first = self.layout, 1 + self.layout.aggregates
+            self.layout = _layout(self._shape, old.digits + below + above)
+            self.state[kernels.LOWEST] = self._reach[0]
+            slots, cells, hub_slots, hubs, events = self.tree
+            starts = old.ring + first, kernels.CHANGE + first
+            cells, events = (
+                with_wider_sums(table, start, old.digits, below, above)
+                for table, start in zip((cells, events), starts, strict=True)
+            )
+            self.tree = slots, cells, hub_slots, hubs, events
+
+    def grow(self, events: int) -> None:
+        """Make room for more of all that is half full, and for so many events; cells stay what they are."""
+        used, old = self._sizes(), self.tree
+        needed = (2 * (many + more) for many, more in zip(used, (0, 0, events), strict=True))
+        rooms = (max(len(old[at]), _power(many)) for at, many in zip(_TABLES, needed, strict=True))
+        self.tree = self._tables(*rooms)
+        for at, many in zip(_TABLES, used, strict=True):
+            self.tree[at][:many] = old[at][:many]
+        for at, names, many in ((0, self.layout.links, used[0]), (2, self.layout.views, used[1])):
+            put_in_slots(self.tree[at], self.tree[at + 1], names, many)
+
+    def tidy(self) -> None:
+        """Drop cells without rows that no event is of any more, now and then."""
+        if all(now <= 2 * kept + _LEAST for now, kept in zip(self._sizes(), self._kept, strict=True)):
+            return
+        cells, hubs, events = (self.tree[at][:many] for at, many in zip(_TABLES, self._sizes(), strict=True))
+        events = events[events[:, kernels.TIME] > self.state[kernels.KEEP]]
+        events = events[np.argsort(events[:, kernels.TIME], kind="stable")]
+        is_used = cells[:, self.layout.ring] != 0
+        is_used[events[:, kernels.CELL]] = True
+        events[:, kernels.CELL] = (np.cumsum(is_used) - 1)[events[:, kernels.CELL]]
+        cells, is_hub = cells[is_used], np.zeros(len(hubs), np.bool_)
+        columns = [(cells[:, 0] >= 0, 0)]
+        columns += [(cells[:, 0] == -1 - side, 1 + edge) for side, edge in np.argwhere(self.plan[2]).tolist()]
+        is_hub[0] = True
+        for own, column in columns:
+            is_hub[cells[own, column]] = True
+        for own, column in columns:
+            cells[own, column] = (np.cumsum(is_hub) - 1)[cells[own, column]]
+        kept = cells, hubs[is_hub], events
+        self._kept = len(cells), int(is_hub.sum()), len(events)
+        self.tree = self._tables(*(_power(2 * many + _LEAST) for many in self._kept))
+        for at, table in zip(_TABLES, kept, strict=True):
+            self.tree[at][: len(table)] = table
+        self.state[[kernels.CELLS, kernels.HUBS, kernels.EVENTS]] = self._kept
+        self._link()
+
+    def _link(self) -> None:
+        kernels.link_all(self.plan[2], self.tree, self.layout, self.state)
+
+    def _sizes(self) -> tuple[int, int, int]:
+        cells, hubs, events = self.state[[kernels.CELLS, kernels.HUBS, kernels.EVENTS]].tolist()
+        return cells, hubs, events
+
+    def _tables(self, cells: int, hubs: int, events: int) -> tuple[Any, ...]:
+        """Return slots of cells, cells, slots of hubs, hubs, and events."""
+        layout = self.layout
+        return (
+            np.full(2 * cells, -1, np.int32),
+            np.zeros((cells, layout.ring + layout.width), np.int64),
+            np.full(2 * hubs, -1, np.int32),
+            np.zeros((hubs, layout.rows + 1), np.int64),
+            np.zeros((events, kernels.CHANGE + layout.width), np.int64),
+        )
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of all tables that are used; hash tables are whole."""
+        used = sum(self.tree[at][:many].nbytes for at, many in zip(_TABLES, self._sizes(), strict=True))
+        return int(self.tree[0].nbytes + self.tree[2].nbytes + used)
+
+
+class ViewTree:
+    """COUNT and SUM of a join of two to eight streams whose attributes form a join tree; AVG is a sum by its count.
+
+    Cost: a row O(1) at the root, and elsewhere O(what meets it on the way up): for each side above it the distinct rows
+    that agree with what is below, times the groups that these have. The same when it leaves. A late row costs that for
+    each tick that it revises, and nothing else is computed again. A tick O(groups). Memory O(rows), and O(changes of
+    views) in the last ``slack_us``.
+    Guarantee: counts and sums are exact, sums are rounded once to high and once more to low, whatever came and left.
+
+    Raises:
+        ValueError: the join is cyclic.
+
+    >>> from lakehouse.algorithms.join_aggregate.contract import Aggregate, Shape
+    >>> shape = Shape(((0,), (0, 1), (1,)), (False,) * 3, (Aggregate("sum", 2, 0),))
+    >>> views = ViewTree(shape, slack_us=20)
+    >>> rows = Rows.of([0, 1, 2], [1, 2, 3], [11, 22, 33], [[7, 0], [7, 8], [0, 8]], values=[[0], [0], [2.5]])
+    >>> answers = views.advance(rows, np.array([3, 11, 12]))
+    >>> answers.tick_us.tolist(), answers.results.tolist(), answers.high.tolist()
+    ([3, 11], [1, 1], [[2.5], [2.5]])
+    >>> views.revise(Rows.of([0], [2], [12], [[7, 0]], values=[[0]]), np.array([3, 11, 12])).results.tolist()
+    [1, 1, 1]
+
+    Reference: Nikolic and Olteanu, F-IVM, 2018. Differs from it: rows leave, so deltas are at times, and views keep
+    their latest changes for rows that come late.
+    """
+
+    def __init__(self, shape: Shape, slack_us: int = 0) -> None:
+        if (tree := join_tree(shape)) is None:
+            raise ValueError(f"expected attributes that form a tree, found {shape.attributes}")
+        self.shape, self._slack = shape, slack_us
+        self._views, self._tick_us = Views(shape, tree), NO_TICK
+        self._waiting: Lanes[Rows] = Lanes(lambda rows: rows.enter_us, Rows.joined)
+        self._live: Lanes[Rows] = Lanes(lambda rows: rows.leave_us, Rows.joined)
+
+    def advance(self, rows: Rows, ticks_us: Int64s) -> Partials:
+        """Take rows in and return the answers at the ticks; cost as above.
+
+        Raises:
+            ValueError: rows lack columns or are of sides that the shape does not have; ticks do not ascend.
+            OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
+        """
+        ticks = np.ascontiguousarray(ticks_us, np.int64)
+        if np.any(np.diff(ticks, prepend=self._tick_us) <= 0):
+            raise ValueError(
+                "expected ticks that ascend and are later than any before, found one that is not"
+            )
+        rows = fitted(self.shape, rows)
+        rows = rows[rows.leave_us >= np.maximum(rows.enter_us, self._tick_us)]
+        last = int(ticks[-1]) if len(ticks) else self._tick_us
+        is_ready = rows.enter_us <= last if len(ticks) else np.zeros(len(rows), np.bool_)
+        _push(self._waiting, rows[~is_ready], rows.enter_us[~is_ready])
+        if not len(ticks):
+            return Partials.none(self.shape)
+        entering = Rows.joined([*self._waiting.pop(last + 1), rows[is_ready]])
+        first, self._tick_us = self._tick_us + 1, last
+        stays = entering.leave_us >= last
+        _push(self._live, entering[stays], entering.leave_us[stays])
+        leaving = Rows.joined([*self._live.pop(last), entering[~stays]])
+        times = np.concatenate([np.maximum(entering.enter_us, first), leaving.leave_us + 1, ticks])
+        which = np.arange(len(times))
+        which[len(entering) + len(leaving) :] = -1
+        sign = np.where(which < len(entering), 1, -1)
+        order = np.lexsort((which < 0, times))
+        one = np.ones(len(times), np.int64)
+        items = np.column_stack([which[order], sign[order], np.arange(len(times)), one, one])
+        return self._spread(Rows.joined([entering, leaving]), items, times[order])
+
+    def revise(self, rows: Rows, ticks_us: Int64s) -> Partials:
+        """Take rows in that enter up to the last tick, as if they had not been late; return what answers gain.
+
+        Ticks ascend, and are all at which such a row is in its window, back to the slack before the last one.
+
+        Raises:
+            OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
+        """
+        rows, ticks = fitted(self.shape, rows), np.ascontiguousarray(ticks_us, np.int64)
+        stays = rows.leave_us >= self._tick_us
+        _push(self._live, rows[stays], rows.leave_us[stays])
+        first = np.searchsorted(ticks, rows.enter_us)
+        many = np.searchsorted(ticks, rows.leave_us, side="right") - first
+        some = np.flatnonzero(many > 0)
+        items = np.column_stack([some, np.ones_like(some), first[some], many[some], stays[some]])
+        return self._spread(rows, items.astype(np.int64), ticks, revises=True)
+
+    def _spread(self, rows: Rows, items: Int64s, times: Int64s, revises: bool = False) -> Partials:
+        views, state = self._views, self._views.state
+        state[kernels.KEEP] = self._tick_us - self._slack
+        views.tidy()
+        views.widen(rows)
+        state[[kernels.ITEM, kernels.ANSWERED, kernels.GAINED]] = 0
+        state[kernels.LEVEL], state[kernels.REVISES] = -1, revises
+        # The loops are compiled for columns that lie in one piece and may be written to.
+        names = "side", "keys", "group", "values", "weight"
+        columns = tuple(np.require(getattr(rows, name), requirements=["C", "W"]) for name in names)
+        pieces, gains = self._run(items, times, columns)
+        if revises:
+            out = self._room_for_answers(len(gains))
+            of_views = views.plan[6], views.tree[1], views.tree[3]
+            kernels.list_gains(times, *of_views, gains, views.layout, out, state)
+            pieces.append(Partials(*out)[: state[kernels.ANSWERED]])
+        whole = Partials.joined([Partials.none(self.shape), *pieces])
+        return whole[np.lexsort((*whole.group.T[::-1], whole.tick_us))]
+
+    def _run(self, items: Int64s, times: Int64s, rows: tuple[Any, ...]) -> tuple[list[Partials], Int64s]:
+        """Return answers at ticks, and what the groups of the root gain at each time."""
+        views, state = self._views, self._views.state
+        most = int(items[:, kernels.MANY].max(initial=1))
+        work, gains = self._work(most), np.zeros((0, views.layout.width), np.int64)
+        pieces, out = list[Partials](), self._room_for_answers(0)
+        while state[kernels.ITEM] < len(items):
+            known = views.plan, views.tree, views.layout
+            kernels.spread(items, times, rows, *known, work, gains, out, state)
+            match int(state[kernels.LACK]):
+                case kernels.ROOM:
+                    views.grow(most)
+                case kernels.GAINS:
+                    more = np.zeros((len(gains) or len(times), views.layout.width), np.int64)
+                    gains = np.concatenate([gains, more])
+                case kernels.OUT:
+                    pieces.append(Partials(*out)[: state[kernels.ANSWERED]])
+                    state[kernels.ANSWERED], out = 0, self._room_for_answers(int(state[kernels.ROOTS]))
+        pieces.append(Partials(*out)[: state[kernels.ANSWERED]])
+        state[kernels.ANSWERED] = 0
+        return pieces, gains
+
+    def _work(self, most: int) -> tuple[Any, ...]:
+        """Return deltas by step and time, a ring for each time, the path, and names of a cell and a hub."""
+        sides, width = self.shape.sides, self._views.layout.width
+        return (
+            np.zeros((sides * most, width), np.int64),
+            np.zeros((most, width), np.int64),
+            np.zeros((sides, kernels.PARTS + sides), np.int64),
+            np.zeros(sides + 2, np.int64),
+            np.zeros(1 + self.shape.width, np.int64),
+        )
+
+    def _room_for_answers(self, least: int) -> tuple[Any, ...]:
+        many, wide = max(_ANSWERS, least), len(self.shape.aggregates)
+        times, counts = np.empty((2, many), np.int64), np.empty((many, wide), np.int64)
+        high, low, extreme = np.empty((many, wide)), np.empty((many, wide)), np.full((many, wide), np.nan)
+        return times[0], np.empty((many, self.shape.sides), np.int64), times[1], counts, high, low, extreme
+
+    def rows(self) -> Rows:
+        """Return the rows in their windows at the last tick, or waiting; sorted by enter, those of one time by row."""
+        both = Rows.joined([Rows.none(self.shape), *self._waiting.blocks(), *self._live.blocks()])
+        return both[np.lexsort((both.side, both.row, both.enter_us))]
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes that views, rows in the windows and rows that wait use."""
+        row = 1 + 8 * (5 + self.shape.width + self.shape.columns)
+        return self._views.bytes + (self._live.held + self._waiting.held) * row
+
+
+def _push(lanes: Lanes[Rows], rows: Rows, times: Int64s) -> None:
+    if len(rows):
+        lanes.push(rows[np.argsort(times, kind="stable")])
+
+
+def _power(least: int) -> int:
+    return 1 << max(4, (least - 1).bit_length())
+
+
+def _layout(shape: Shape, digits: int) -> Layout:
+    name, views, many = shape.sides + 2, 1 + shape.width, len(shape.aggregates)
+    sums = sum(each.function == "sum" for each in shape.aggregates)
+    event = 2 * name
+    width = 1 + many + sums * digits
+    return Layout(shape.sides, name, event, event + 1, views, views + 1, many, sums, digits, width)
+
+
+def _plan(shape: Shape, tree: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return walks and their lengths, edges of sides, attributes of edges, parents, grouped, aggregates."""
+    sides = range(shape.sides)
+    walks = [_walk(tree, side) for side in sides]
+    steps = np.zeros((shape.sides, shape.sides, 2), np.int64)
+    for side, walk in enumerate(walks):
+        steps[side, : len(walk)] = np.array(walk, np.int64).reshape(-1, 2)
+    joins = np.array([[edge == side or tree[edge] == side for edge in sides] for side in sides])
+    edges = [shared(shape, tree, side) for side in sides]
+    attributes = np.array([[number in own for number in range(shape.width)] for own in edges])
+    is_sum = np.array([each.function == "sum" for each in shape.aggregates], np.bool_)
+    numbers = np.where(is_sum, np.cumsum(is_sum) - 1, -1)
+    columns = [(each.side, each.column) for each in shape.aggregates]
+    aggregates = np.column_stack([np.array(columns, np.int64).reshape(-1, 2), numbers])
+    lengths, grouped = np.array([len(walk) for walk in walks]), np.array(shape.grouped)
+    return steps, lengths, joins, attributes, np.array(tree), grouped, aggregates
+
+
+def _walk(tree: tuple[int, ...], side: int) -> list[tuple[int, int]]:
+    """Return the steps from a row of a side to the root: over all views beside, then one edge up, and so on."""
+    steps, below = list[tuple[int, int]](), -1
+    while side >= 0:
+        steps += [
+            (kernels.BESIDE, child) for child, parent in enumerate(tree) if parent == side and child != below
+        ]
+        if tree[side] >= 0:
+            steps.append((kernels.ABOVE, side))
+        below, side = side, tree[side]
+    return steps

@@ -1,0 +1,100 @@
+"""Chain joins, A.x = B.x AND B.y = C.y: seconds of a batch with late rows, by view trees and by MTC.
+
+COUNT(*) and SUM(B.v) of three streams in turn, windows of 60 ticks, a slack of a tenth of them, keys drawn evenly, and
+as many rows held as said. A batch brings a tick of rows; of its rows one in a hundred is late, by half the slack. MTC
+lets rows meet, and computes the answers of the slack twice, with the late rows and without. Seconds are of the
+processor's time of this process, the median of some batches once the windows are full; all methods give equal answers.
+MTC is left out where a batch would take it minutes.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lakehouse.algorithms.join_aggregate.contract import Aggregate, Partials, Rows, Shape
+from lakehouse.algorithms.join_aggregate.online import Online
+from tests.benchmarks import page
+
+TICK, TICKS, SLACK = 1_000_000, 60, 6
+SHAPE = Shape(((0,), (0, 1), (1,)), (False,) * 3, (Aggregate("sum", 1, 0),))
+# Rows held, keys, and by which methods.
+CASES: tuple[tuple[int, int, tuple[str, ...]], ...] = (
+    (10_000, 1_000, ("view_tree", "multiway")),
+    (100_000, 10_000, ("view_tree", "multiway")),
+    (100_000, 3_000, ("view_tree", "multiway")),
+    (100_000, 300, ("view_tree",)),
+)
+
+
+def figures(quick: bool) -> dict[str, Any]:
+    """Return milliseconds of a batch without late rows and with them, by rows held, keys and method."""
+    measured = {case[:2]: _measured(*case, 2 if quick else 5) for case in CASES[: 1 if quick else None]}
+    if not quick:
+        heads = ("rows held", "keys", "rows of a key and stream", "method", "batch, ms", "its late rows, ms")
+        lines = [
+            [held, keys, held / 3 / keys, method, *ms]
+            for (held, keys), by_method in measured.items()
+            for method, ms in by_method.items()
+        ]
+        page.write(
+            "join_aggregate", "chains", "Chain joins by view trees", __doc__ or "", page.table(heads, lines)
+        )
+    return {
+        f"chain_ms_{held}_rows_{keys}_keys": {
+            method: {"batch": ms[0], "late": ms[1]} for method, ms in by_method.items()
+        }
+        for (held, keys), by_method in measured.items()
+    }
+
+
+def _measured(held: int, keys: int, methods: tuple[str, ...], batches: int) -> dict[str, tuple[float, float]]:
+    runs = {method: _run(method, held, keys, batches) for method in methods}
+    answers = [partials for _, partials in runs.values()]
+    for one in answers[1:]:
+        assert one.results.tolist() == answers[0].results.tolist() and np.array_equal(
+            one.high, answers[0].high
+        )
+    return {method: ms for method, (ms, _) in runs.items()}
+
+
+def _run(method: str, held: int, keys: int, batches: int) -> tuple[tuple[float, float], Partials]:
+    """Return milliseconds of a batch's rows in order and of its late ones, and all answers since windows are full."""
+    a_tick = held // (TICKS + SLACK)
+    rows = _rows(a_tick, TICKS + SLACK + batches, keys)
+    _warm_up(method)
+    online, spent, answers = Online(SHAPE, method, TICK, SLACK * TICK), [], list[Partials]()
+    full = (TICKS + SLACK) * TICK
+    online.process(rows[rows.enter_us < full], full - 1)
+    for batch in range(batches):
+        start = full + batch * TICK
+        own = rows[(rows.enter_us >= start) & (rows.enter_us < start + TICK)]
+        late = replace(own[::100], enter_us=own.enter_us[::100] - SLACK // 2 * TICK)
+        in_order = own[np.arange(len(own)) % 100 > 0]
+        begun = time.process_time()
+        fresh = online.process(in_order, start + TICK - 1)
+        between = time.process_time()
+        revised = online.process(late, start + TICK - 1)
+        spent.append((between - begun, time.process_time() - between))
+        answers += [fresh.answered, revised.revised]
+    ms = np.median(np.array(spent), axis=0) * 1000
+    return (round(float(ms[0]), 2), round(float(ms[1]), 2)), Partials.joined(answers)
+
+
+def _rows(a_tick: int, ticks: int, keys: int) -> Rows:
+    rng, many = np.random.default_rng(4), a_tick * ticks
+    enter = np.arange(many) * TICK // a_tick
+    values = rng.integers(-1000, 1000, (many, 1)).astype(np.float64)
+    return Rows.of(
+        np.arange(many) % 3, enter, enter + TICKS * TICK, rng.integers(0, keys, (many, 2)), values=values
+    )
+
+
+def _warm_up(method: str) -> None:
+    """Compile what the method runs."""
+    online, rows = Online(SHAPE, method, TICK, SLACK * TICK), _rows(30, 3, 2)
+    online.process(rows, 2 * TICK)
+    online.process(rows[:9], 2 * TICK)
