@@ -1,8 +1,8 @@
 """Revision of earlier answers by late rows: the change alone, to be added to them.
 
 Theorem 1 of the paper tells a join's change from the changes of its windows. Rows are only ever added, or counted from
-an earlier time on, so what is wanted is the answers with them less the answers without them; where results lie
-within a key, only rows of the keys that changed have to be looked at.
+an earlier time on, so what is wanted is the answers with them less the answers without them; only rows that may share a
+result with one of them have to be looked at.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ def revised(shape: Shape, unchanged: Rows, was: Rows, now: Rows, ticks_us: Int64
     ``now`` holds the rows of ``was``, each from an earlier time on, and rows that are new. Merged with the answers
     given before, the partials are the answers of all rows; a tick and group that gains nothing is left out.
 
-    Cost: that of the cheapest method over the rows of changed keys (of all keys, where sides carry different
-    attributes), twice. A continuous query asks its method instead if that is ``Revising``. Guarantee: counts and
-    extremes exactly, sums to 2^-100 of their magnitudes.
+    Cost: that of the cheapest method over the rows that are ``connected`` with changed ones, twice. A continuous query
+    asks its method instead if that is ``Revising``. Guarantee: counts and extremes exactly, sums to 2^-100 of their
+    magnitudes.
     """
     if not len(now) or not len(ticks_us):
         return Partials.none(shape)
     near = (unchanged.leave_us >= ticks_us[0]) & (unchanged.enter_us <= ticks_us[-1])
-    if shape.has_one_key:
-        near &= _is_among(_key_of(shape, unchanged), _key_of(shape, now))
     unchanged = unchanged[near]
+    unchanged = unchanged[connected(shape, unchanged, now)]
     method = cheapest(shape)[0]
     before, after = (
         build(method, shape).advance(Rows.joined([unchanged, changed]), ticks_us) for changed in (was, now)
@@ -51,6 +50,28 @@ def revised(shape: Shape, unchanged: Rows, was: Rows, now: Rows, ticks_us: Int64
     )
     gained = merged(shape, [after, taken])
     return gained[gained.results > 0]
+
+
+def connected(shape: Shape, rows: Rows, changed: Rows) -> Bools:
+    """Tell which rows may share a result with a changed one: from side to side, they agree in what both carry.
+
+    Cost: a sort of the rows, for each side that changed rows are of.
+    """
+    is_near, by_side = np.zeros(len(rows), np.bool_), [rows.side == side for side in range(shape.sides)]
+    own = [changed.keys[changed.side == side] for side in range(shape.sides)]
+    for start in range(shape.sides if len(rows) else 0):
+        reached, waiting = {start: own[start]}, [start] if len(own[start]) else []
+        while waiting:
+            side = waiting.pop(0)
+            for other in range(shape.sides):
+                both = sorted(set(shape.attributes[side]) & set(shape.attributes[other]))
+                if both and other not in reached:
+                    at = np.flatnonzero(by_side[other])
+                    at = at[_is_among(rows.keys[at][:, both], reached[side][:, both])]
+                    is_near[at] = True
+                    reached[other] = np.concatenate([rows.keys[at], own[other]])
+                    waiting.append(other)
+    return is_near
 
 
 def merged(shape: Shape, parts: Sequence[Partials]) -> Partials:
@@ -138,14 +159,12 @@ def _two_sum(one: Float64s, other: Float64s) -> tuple[Float64s, Float64s]:
     return together, (one - (together - seen)) + (other - seen)
 
 
-def _key_of(shape: Shape, rows: Rows) -> Int64s:
-    """Return the key of each row of a shape that has one, as columns."""
-    return np.ascontiguousarray(rows.keys[:, sorted(shape.attributes[0])])
-
-
 def _is_among(keys: Int64s, wanted: Int64s) -> Bools:
+    if keys.shape[1] == 1:
+        return np.isin(keys[:, 0], np.unique(wanted))
     kind = [("", np.int64)] * keys.shape[1]
-    found: Bools = np.isin(keys.view(kind).ravel(), np.unique(wanted.view(kind).ravel()))
+    one, other = (np.ascontiguousarray(each).view(kind).ravel() for each in (keys, wanted))
+    found: Bools = np.isin(one, np.unique(other))
     return found
 
 

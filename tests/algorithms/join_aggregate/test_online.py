@@ -15,7 +15,7 @@ from lakehouse.algorithms.join_aggregate.choice import methods_for
 from lakehouse.algorithms.join_aggregate.contract import Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.materialised import Materialised
 from lakehouse.algorithms.join_aggregate.online import Online
-from lakehouse.algorithms.join_aggregate.revision import merged, missing, revised, ticks_in
+from lakehouse.algorithms.join_aggregate.revision import connected, merged, missing, revised, ticks_in
 from tests.algorithms.join_aggregate.streams import rows_of, shapes
 
 EVERY = st.integers(1, 4)
@@ -112,6 +112,24 @@ def test_revisions_are_what_all_rows_add_to_some(run: Any, data: st.DataObject) 
     before = Materialised(shape).advance(rows[~is_new], ticks)
     gained = revised(shape, rows[~is_new], rows[:0], rows[is_new], ticks)
     assert told(merged(shape, [before, gained])) == told(Materialised(shape).advance(rows, ticks))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "near"),
+    [
+        (((0,), (0, 1), (1,)), [False, True, False, False, True, False]),
+        (((0, 1), (1, 2), (0, 2)), [False, False, True, True, False, False]),
+    ],
+)
+def test_a_revision_looks_at_rows_that_may_share_a_result_with_a_late_one(
+    attributes: tuple[tuple[int, ...], ...], near: list[bool]
+) -> None:
+    keys = [[1, 1, 0], [1, 2, 3], [2, 1, 7], [1, 0, 4], [3, 2, 4], [2, 4, 1]]
+    rows = Rows.of([0, 1, 1, 2, 2, 2], [0] * 6, [9] * 6, keys)
+    late = Rows.of([0], [1], [9], [[1, 1, 0]])
+    shape = Shape(attributes, (False,) * 3)
+
+    assert connected(shape, rows, late).tolist() == near
 
 
 @settings(deadline=None)
