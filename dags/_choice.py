@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 
 def choice(function: Callable[..., Any]) -> Any:
-    """Make a task that returns names; of the tasks after it those of other names are skipped."""
-    return step(post_execute=follow)(function)
+    """Make a task that returns names; of the tasks after it those of other names are skipped.
+
+    It starts no Spark, and so takes no place in the pool that bounds how many do.
+    """
+    return step(post_execute=follow, pool="default_pool")(function)
 
 
 def task_of(function: Any, of: Mapping[str, str], **options: Any) -> Any:

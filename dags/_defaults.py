@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Runs of several streams, so that a slow stream holds no other back; each stream has one task of a kind at a time.
 SEVERAL = {"max_active_runs": 16}
+# What has landed is published before more of it is read.
+_FIRST = {"publish": 4, "quality": 3, "rollups": 2, "queries": 2}
 
 
 def dag_defaults(
@@ -42,6 +44,8 @@ def dag_defaults(
         "default_args": {
             "owner": own.owner,
             "pool": own.pool,
+            "priority_weight": _FIRST.get(job, 1),
+            "weight_rule": "absolute",
             "retries": own.retries,
             "retry_delay": timedelta(minutes=1),
             "retry_exponential_backoff": 2.0,

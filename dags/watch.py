@@ -25,7 +25,9 @@ def watch(home: AirflowHome) -> Any:
     rollups = [asset(home, "rollup", name) for name in home.streams]
 
     @step(
-        multiple_outputs=False, retries=0, inlets=rollups, outlets=[served(home)], post_execute=report_served
+        **{"multiple_outputs": False, "retries": 0, "pool": "default_pool", "post_execute": report_served},
+        inlets=rollups,
+        outlets=[served(home)],
     )
     def look(params: Any = None) -> dict[str, Any]:
         from airflow.sdk.exceptions import AirflowSkipException

@@ -139,6 +139,24 @@ def test_no_task_and_no_run_goes_on_for_ever_and_what_may_pass_is_tried_again_la
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_what_may_start_spark_is_in_the_pool_and_what_only_looks_is_not(name: str, config: Path) -> None:
+    config.write_text('[airflow]\npool = "spark"\n' + CONFIG)
+    looking = {"choose", "choose_queries", "look"}
+
+    assert {(task.task_id in looking, task.pool) for task in _dag(name).tasks} <= {
+        (True, "default_pool"),
+        (False, "spark"),
+    }
+
+
+def test_what_has_landed_goes_on_to_be_published_before_more_is_read() -> None:
+    order = ("ingest", "rollups", "quality", "publish")
+    weights = [{task.priority_weight for task in _dag(name).tasks} for name in order]
+
+    assert weights == [{1}, {2}, {3}, {4}]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_stream_or_query_has_one_task_at_a_time_and_no_dag_catches_up(name: str) -> None:
     dag = _dag(name)
 
