@@ -59,7 +59,9 @@ def test_a_task_reads_a_store_by_a_connection_that_nothing_keeps(tmp_path: Path)
     assert (states["take.alpha"], states[""]) == ("success", "success")
     assert read_extent(settings.layout, "alpha").batch == 1
     assert _files_with(SECRET, tmp_path) == []
-    assert _files_with("ingest of alpha", settings.layout.root) or _files_with("take.alpha", settings.layout.root)
+    assert _files_with("ingest of alpha", settings.layout.root) or _files_with(
+        "take.alpha", settings.layout.root
+    )
 
 
 def test_what_airflow_has_fills_the_environment_once(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.spark.ddl import schema_of
+from lakehouse.spark.tables import declared_columns
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_commits import append, as_json, create_table
 from quality.history import SCHEMA
@@ -19,19 +20,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOON_US = int(NOON.timestamp()) * 1_000_000
 HOSTILE = "<script>alert(1)</script>\"'&"
 _COUNTS = ("batch", "received", "requeued", "accepted", "quarantined", "duplicates", "late", "newest_us")
-_LEDGER = pa.schema(
-    [
-        *((name, pa.int64()) for name in _COUNTS),
-        ("reasons", pa.map_(pa.string(), pa.int64())),
-        ("committed_at", pa.timestamp("us", "UTC")),
-    ]
-)
-QUARANTINE = pa.schema(
-    [
-        *(("batch", pa.int64()), ("reason", pa.string()), ("source_file", pa.string())),
-        *(("source_line", pa.int64()), ("detail", pa.string()), ("record", pa.binary())),
-    ]
-)
+LEDGER, QUARANTINE = declared_columns("ledger"), declared_columns("quarantine")
 Fields = dict[str, Any]
 
 
@@ -47,7 +36,7 @@ def reported(root: Path) -> Home:
         }
         for day, counts in enumerate(batches)
     ]
-    write(home.ledger("rooms"), _LEDGER, ledger)
+    write(home.ledger("rooms"), LEDGER, ledger)
     origin = {"source_file": f"{HOSTILE}.csv", "source_line": 7}
     records = [
         {"batch": 1, "reason": "clock", "detail": "3h ahead", "record": b'{"who": "Ann-1"}'} | origin,

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from lakehouse.config.durations import format_timestamp
 from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.quality.changes import RULES
+from lakehouse.serving.quality.profile import profile_rows
 from lakehouse.serving.quality.sentences import (
     balance_sentence,
     fresh_sentence,
@@ -117,6 +118,7 @@ class Asked:
             "fresh": fresh_sentence(total["newest_us"], total["committed_us"], now_us),
             "plausible": plausible_sentence([rule for rule in rules if rule["is_own"]]),
             "quarantine": self._quarantine(stream, before, of_day) if stored else [],
+            "profile": profile_rows(self.layout, stream, end_us - DAY_US),
         }
 
     def _quarantine(self, stream: str, before: str, of_day: str) -> list[Fields]:

@@ -22,12 +22,27 @@ def trend(runs: Sequence[dict[str, Any]]) -> str:
     return f"{_svg(RUNS * _STEP, held, ground + bars)}<br><small>{held}</small>"
 
 
+def columns_of(names: Sequence[str], counts: Sequence[int], label: str) -> str:
+    """Return counts as columns, each with its name."""
+    most = max(counts, default=0)
+    shapes = (
+        _rectangle("plain", index * _STEP, _HEIGHT * count / most if most else 0.0, f"{name}: {count:,}")
+        for index, (name, count) in enumerate(zip(names, counts, strict=True))
+    )
+    return _svg(len(counts) * _STEP, label, "".join(shapes))
+
+
 def _bar(run: dict[str, Any], left: int, most: float) -> str:
     height = _STUB + (_HEIGHT - _STUB) * ((run["value"] or 0.0) / most if most else 0.0)
     value = "" if run["value"] is None else f", {run['value']:.4g}"
-    title = escape(f"{format_timestamp(run['at_us'])} UTC: {run['state']}{value}")
+    return _rectangle(
+        run["state"], left, height, f"{format_timestamp(run['at_us'])} UTC: {run['state']}{value}"
+    )
+
+
+def _rectangle(kind: str, left: int, height: float, title: str) -> str:
     shape = f'x="{left}" y="{_HEIGHT - height:.1f}" width="{_STEP - 1}" height="{height:.1f}"'
-    return f'<rect class="{run["state"]}" {shape}><title>{title}</title></rect>'
+    return f'<rect class="{kind}" {shape}><title>{escape(title)}</title></rect>'
 
 
 def daily(days: Sequence[str], values: Sequence[float | None], label: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from lakehouse.config.durations import format_timestamp
 from lakehouse.web.assets import header, style
-from lakehouse.web.quality.charts import trend
+from lakehouse.web.quality.charts import columns_of, daily, trend
 
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
@@ -22,6 +22,8 @@ POLICY = (
 # A mark beside each word, so that no light is told by its colour.
 MARKS = {"holds": "●", "warns": "▲", "rejects": "◆", "fails": "✕", "unchecked": "○"}
 CLASSES = {"holds": "good", "warns": "warn", "rejects": "warn", "fails": "bad", "unchecked": "note"}
+# Of a key so many values are shown.
+_FREQUENT = 3
 Fields = dict[str, Any]
 
 
@@ -88,6 +90,11 @@ class Page:
             parts += [part("Is it complete?", text["complete"], text["arrived"] if report["arrived"] else "")]
             parts += [part("Is it fresh?", text["fresh"]), part("Is it plausible?", text["plausible"])]
             parts += [part("Rules of this stream", _rules("Rules of this stream", own))] if own else []
+            parts += (
+                [part("What do its values look like?", _profile(report["profile"]))]
+                if report["profile"]
+                else []
+            )
             parts += [part("Rejected records", _quarantine(report["quarantine"]))]
         parts.append(part("Rules of the platform", _rules("Rules of the platform", platform)))
         return f"<section>{''.join(parts)}</section>"
@@ -194,6 +201,43 @@ def _quarantine(reasons: Sequence[Fields]) -> str:
 def _example(one: Fields) -> str:
     origin = f"{one['source_file']}, line {one['source_line']}"
     return f"<small>{escape(origin)}</small> <code>{escape(one['form'])}</code>"
+
+
+def _profile(rows: Sequence[Fields]) -> str:
+    """Return the newest day with rows, and each of its columns with the days before it."""
+    (day,), columns = ([row for row in rows if (row["column"] == "*") is is_day] for is_day in (True, False))
+    hours = columns_of([f"{hour}:00" for hour in range(24)], day["by_hour"], "rows by hour of the day")
+    late = f"{day['rows']:,} rows are of {day['day']}, {day['late']:,} of them came late"
+    names = (
+        "column",
+        "missing",
+        "distinct",
+        "least",
+        "greatest",
+        "mean",
+        "last thirty days",
+        "most frequent",
+    )
+    shown = _table("Columns", names, [_column(row) for row in columns])
+    return f"<p>{escape(late)}. By hour, in UTC: {hours} Rows of each day: {_days(day, 'rows')}</p>{shown}"
+
+
+def _column(row: Fields) -> Sequence[str]:
+    about = "about " if row["distinct_error"] else ""
+    mean = "-" if row["mean"] is None else f"{row['mean']:.6g} ± {row['deviation'] or 0:.3g}"
+    frequent = ", ".join(f"{value} {rows:,}" for value, rows in row["frequent"][:_FREQUENT])
+    missing = f"{row['missing']:,} ({row['missing'] / max(row['rows'], 1):.1%})"
+    ends = ("-" if row[end] is None else f"{row[end]:.6g}" for end in ("least", "greatest"))
+    days = _days(row, "share with a value" if row["mean"] is None else "mean")
+    return (
+        *map(escape, (row["column"], missing, f"{about}{row['distinct']:,}", *ends, mean)),
+        days,
+        escape(frequent),
+    )
+
+
+def _days(row: Fields, label: str) -> str:
+    return daily([one["day"] for one in row["trend"]], [one["value"] for one in row["trend"]], label)
 
 
 def _table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -15,7 +15,7 @@ from lakehouse.serving.quality.sentences import REASONS, fresh_sentence
 from lakehouse.serving.table_reader import connected
 from lakehouse.spark.ddl import schema_of
 from quality.history import SCHEMA
-from tests.support.reported import HOSTILE, NOON, NOON_US, QUARANTINE, reported, verdict, write
+from tests.support.reported import HOSTILE, LEDGER, NOON, NOON_US, QUARANTINE, reported, verdict, write
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "quality.md"
 FIRST, SECOND, THIRD = date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)
@@ -47,15 +47,7 @@ def test_a_stream_is_told_in_sentences(asked: Asked) -> None:
 def test_records_that_are_unaccounted_for_fail_a_stream(asked: Asked) -> None:
     home = asked.layout
     row = {"batch": 3, "received": 9, "requeued": 0, "accepted": 7, "quarantined": 0, "duplicates": 0}
-    write(
-        home.ledger("other"),
-        schema_of(
-            "batch BIGINT, received BIGINT, requeued BIGINT, accepted BIGINT, "
-            "quarantined BIGINT, duplicates BIGINT, late BIGINT, newest_us BIGINT, reasons MAP<STRING, BIGINT>, "
-            "committed_at TIMESTAMP"
-        ),
-        [row | {"committed_at": NOON}],
-    )
+    write(home.ledger("other"), LEDGER, [row | {"committed_at": NOON}])
 
     report = asked.report("other")
 
