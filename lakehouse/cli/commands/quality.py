@@ -31,7 +31,8 @@ def quality(
     """Report whether streams are complete, fresh, plausible.
 
     Shows what came in and what became of it, each rule in a sentence with its last thirty runs and the worst sources,
-    rejected records by reason, and what is withheld. Records are shown as their form only. A day is one on which rows
+    rejected records by reason, and what is withheld; the page also what values look like. Records are shown as their
+    form only. A day is one on which rows
     came in or checks ran. The page of --html needs nothing but a browser. Exit code 1 if a rule fails; one that warns
     does not. No JVM is started.
     """

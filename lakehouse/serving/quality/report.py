@@ -48,7 +48,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True)
 class Asked:
-    """A home, the time up to which it is reported, and the address that is notified, if any."""
+    """Reports of one home; ``address``: where changes of its rules are posted, if anywhere."""
 
     layout: Home
     connection: duckdb.DuckDBPyConnection

@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 from lakehouse.config.durations import format_timestamp
+from lakehouse.serving.quality.verdicts import RUNS
 
-RUNS = 30
 _STEP, _HEIGHT, _STUB = 6, 26, 4
 
 
