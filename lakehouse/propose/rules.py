@@ -119,8 +119,9 @@ def _spelled(minutes: int) -> int:
 
 def _is_accepted(stream: Stream, table: Table) -> bool:
     """Return whether a configuration of the stream may have such a rule."""
+    declared: Any = Stream.model_fields["rules"].annotation
     try:
-        rules = TypeAdapter(Stream.model_fields["rules"].annotation).validate_python((table,))
+        rules = TypeAdapter(declared).validate_python((table,))
     except ValidationError:
         return False
     with_rule = stream_problems(stream.model_copy(update={"rules": rules}))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -83,7 +83,8 @@ def test_proposed_rules_are_accepted_and_hold_of_the_rows_they_come_from(
     raw = read_between(settings.layout.raw("readings"))
 
     assert (empty.returncode, "no row of readings is there yet" in empty.stderr) == (2, True)
-    rules = [rule for rule in pasted.streams["readings"].rules if isinstance(rule, Rule)]
+    given: Sequence[Any] = pasted.streams["readings"].rules
+    rules = [rule for rule in given if isinstance(rule, Rule)]
     proposed = {(rule.column, rule.expect.removeprefix("column_values_to_")) for rule in rules}
     assert proposed >= {
         *((name, "be_between") for name in ("temp", "price", "stage", "same")),
