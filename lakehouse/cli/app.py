@@ -27,10 +27,8 @@ from lakehouse.cli.commands import (
     metrics,
     plan,
     plot,
-    profile,
     quality,
     queries,
-    rules,
     run,
     serve,
     simulate,
@@ -42,6 +40,7 @@ from lakehouse.cli.commands import (
 )
 from lakehouse.cli.commands.corrections import accept_loss, quarantine, rebuild, requeue, retract
 from lakehouse.cli.commands.declare import add, check, init
+from lakehouse.cli.commands.profiles import profile, rules
 from lakehouse.cli.options import Globals, WrongUsage
 from lakehouse.config.problems import ConfigError
 from lakehouse.service import ending

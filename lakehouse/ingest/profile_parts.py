@@ -66,9 +66,9 @@ def _of_days(times: Integers, day_us: Integers, ends: Integers) -> pa.Table:
     """Return the rows of days, whose bins are minutes with rows."""
     run = np.repeat(np.arange(len(day_us)), np.diff(ends))
     minute = (times - day_us[run]) // _MINUTE_US
-    found, weights = np.unique(run * MINUTES + minute, return_counts=True)
-    bounds = np.searchsorted(found, np.arange(len(ends)) * MINUTES)
-    columns = {"bins": _lists(found % MINUTES, bounds), "weights": _lists(weights, bounds)}
+    keys, weights = np.unique(run * MINUTES + minute, return_counts=True)
+    bounds = np.searchsorted(keys, np.arange(len(ends)) * MINUTES)
+    columns = {"bins": _lists(keys % MINUTES, bounds), "weights": _lists(weights, bounds)}
     return _table(ROWS, day_us, np.diff(ends), columns)
 
 
@@ -121,14 +121,14 @@ def _of_numbers(numbers: npt.NDArray[np.float64], ends: Integers) -> Mapping[str
 
 def _frequent(codes: Integers, values: Sequence[str], ends: Integers) -> Mapping[str, Any]:
     """Return the most frequent values of each run of codes of them."""
-    found = list[Frequent]()
+    frequent = list[Frequent]()
     for low, high in pairwise(ends.tolist()):
         own, counts = np.unique(codes[low:high], return_counts=True)
         pairs = zip(own.tolist(), counts.tolist(), strict=True)
-        found.append(Frequent.of({values[code]: count for code, count in pairs}))
-    lists = [list(each.counts.items()) for each in found]
+        frequent.append(Frequent.of({values[code]: count for code, count in pairs}))
+    lists = [list(each.counts.items()) for each in frequent]
     counted = pa.array(lists, pa.map_(pa.string(), pa.int64()))
-    return {"frequent": counted, "frequent_error": [each.error for each in found]}
+    return {"frequent": counted, "frequent_error": [each.error for each in frequent]}
 
 
 def _lists(values: Integers, bounds: Integers) -> pa.Array:

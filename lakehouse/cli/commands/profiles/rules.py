@@ -49,10 +49,10 @@ def rules(
             print(f"# Rules of {stream} by its rows of {span}, printed at {datetime.now():%Y-%m-%d}.")
             print(as_toml(stream, proposed))
         return
-    shown = [{"name": each.name, "says": each.sentence, "on_failure": each.on_failure} for each in one.rules]
+    shown = [{"name": rule.name, "says": rule.sentence, "on_failure": rule.on_failure} for rule in one.rules]
     if as_json:
         print_json(shown)
     elif shown:
-        print_table(tuple(shown[0]), [tuple(each.values()) for each in shown])
+        print_table(tuple(shown[0]), [tuple(row.values()) for row in shown])
     else:
         print(f"{stream} has no rules of its own; `tidemark rules {stream} --propose` proposes some")
