@@ -140,5 +140,5 @@ def as_toml(stream: str, rules: list[Table]) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_value(each)}" for key, part in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_value(part)}" for key, part in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)
