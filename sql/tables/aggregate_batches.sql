@@ -11,6 +11,8 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     unusable BIGINT COMMENT 'rows with a null key: they never join',
     held BIGINT COMMENT 'rows held after the batch',
     bytes BIGINT COMMENT 'size of its state',
+    missed_us ARRAY<BIGINT> COMMENT 'ranges of time that contain its logged rows: first, last, first, last, ...',
+    horizon_us BIGINT COMMENT 'the latest time up to which a logged row was late',
     time_us BIGINT COMMENT 'ticks up to this time are answered; null before all streams have a time',
     newest_us ARRAY<BIGINT> COMMENT 'newest event time believed, of each side',
     committed_at TIMESTAMP COMMENT 'when the batch was finished'

@@ -21,6 +21,8 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     shuffled BIGINT COMMENT 'of the batch as a whole: bytes that Spark shuffled',
     collected BIGINT COMMENT 'of the batch as a whole: bytes that went through the driver: counts, filters, rows sent to all executors',
     bytes BIGINT COMMENT 'of the batch as a whole: size of its state, windows apart',
+    missed_us ARRAY<BIGINT> COMMENT 'of the batch as a whole: ranges of time that contain its logged rows: first, last, first, last, ...',
+    horizon_us BIGINT COMMENT 'of the batch as a whole: the latest time up to which a logged row was late',
     time_us BIGINT COMMENT 'the time that all streams have passed; null before all have one',
     newest_us ARRAY<BIGINT> COMMENT 'newest event time believed of each side',
     committed_at TIMESTAMP COMMENT 'when the batch was finished'

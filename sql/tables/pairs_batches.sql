@@ -16,6 +16,8 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     time_us BIGINT COMMENT 'stream time after the batch; null before both sides have a time',
     left_newest_us BIGINT COMMENT 'newest event time believed of the left side',
     right_newest_us BIGINT COMMENT 'newest event time believed of the right side',
+    missed_us ARRAY<BIGINT> COMMENT 'ranges of time that contain its logged rows: first, last, first, last, ...',
+    horizon_us BIGINT COMMENT 'the latest time up to which a logged row was late',
     committed_at TIMESTAMP COMMENT 'when the batch was finished'
 ) USING DELTA
 COMMENT 'what each batch of a query did'

@@ -63,6 +63,7 @@ _LONG = pa.int64()
 FIGURES = pa.schema(
     [("batch", _LONG), ("bucket", pa.int32())]
     + [(name, _LONG) for name in (*_COUNTS, "answered", "revised", "time_us")]
+    + [("missed_us", pa.list_(_LONG)), ("horizon_us", _LONG)]
     + [("newest_us", pa.list_(_LONG)), ("committed_at", pa.timestamp("us", tz="UTC"))]
 )
 REPAIRS = pa.schema(

@@ -63,8 +63,7 @@ def test_any_split_into_batches_and_buckets_comes_to_the_same(life: Life) -> Non
 
 
 def test_a_batch_is_one_job_of_spark_or_two_where_rows_meet_by_more_than_one_key(life: Life) -> None:
-    # A repair looks at the log first, which says which rows of raw it needs.
-    most = {"pairs": (1, 2), "selection": (1, 0), "aggregate": (2, 3), "multiway": (3, 2)}[life.kind]
+    most = {"pairs": (1, 1), "selection": (1, 0), "aggregate": (2, 2), "multiway": (2, 1)}[life.kind]
     batches = finished(life.settings.layout, TWIN)
     assert life.jobs["batch"] <= most[0] * (batches if life.kind == "selection" else 1)
     assert life.jobs["repair"] <= most[1]

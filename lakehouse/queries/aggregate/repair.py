@@ -53,7 +53,8 @@ class Repair(QueryRepair[AggregateRun]):
         buckets = self.buckets(logged)
         sides = side_rows(self.source(logged), run.query, run.streams, self.last.buckets)
         raw = [self.taken(side, rows, buckets) for side, rows in enumerate(sides)]
-        kernels = BucketRepairs(run.query, run.shape, schema_of(run.columns()), logged.horizon_us)
+        own = run.query, run.shape, schema_of(run.columns())
+        kernels = BucketRepairs(*own, logged.horizon_us, self.whole_from_us)
         step = f"repair {run.query.name}, repair {number}"
         outputs = [run.parts_output()]
         found = run_buckets(run.engine, step, raw, self.last.buckets, kernels, outputs, run.metric_names)
@@ -66,7 +67,7 @@ class Repair(QueryRepair[AggregateRun]):
 
 @dataclass(frozen=True)
 class BucketRepairs:
-    """The kernels of a repair's buckets. Their metrics count as rows the logged ones that they have seen.
+    """The kernels of a repair's buckets. Their metrics count as rows the logged ones with all their partners.
 
     ``horizon_us``: the horizon of each batch that logged rows, which is that of all its buckets: the rows that it read
     and logged are those with a tick before it.
@@ -76,6 +77,7 @@ class BucketRepairs:
     shape: Shape
     schema: pa.Schema
     horizon_us: Mapping[int, int]
+    whole_from_us: int
 
     def __call__(self, buckets: Sequence[int]) -> Kernel:
         """Return the kernel of any bucket."""
@@ -94,5 +96,6 @@ class BucketRepairs:
         counted_from = np.where(is_logged, horizon_us, whole.enter_us)
         partials = missing(self.shape, whole, counted_from, every_us)
         parts = part_rows(self.query, partials, codes)
-        seen = metrics_with_ticks({"rows": int(is_logged.sum())}, partials[:0], partials)
-        return gathered([parts, seen], self.schema, bucket)
+        rows_whole = int((is_logged & (whole.enter_us >= self.whole_from_us)).sum())
+        metrics = metrics_with_ticks({"rows": rows_whole}, partials[:0], partials)
+        return gathered([parts, metrics], self.schema, bucket)

@@ -60,12 +60,11 @@ class Repair(QueryRepair[MultiwayRun]):
         rows = [self.taken(side, own) for side, own in enumerate(sides)]
         outputs = [results_output(query, run.streams, sink_of(table), number)]
         step = f"repair {query.name}, repair {number}"
-        found = run_buckets(
-            run.engine, step, rows, places, RepairPlaces(query, logged.horizon_us), outputs, ["seen"]
-        )
+        kernels = RepairPlaces(query, logged.horizon_us, self.whole_from_us)
+        found = run_buckets(run.engine, step, rows, places, kernels, outputs, ["whole"])
         run.commit(found.entries[0], table, "repair", number)
         crash_point("repair.results-appended")
-        return found.counts[RESULT], sum(row["seen"] for row in found.metrics)
+        return found.counts[RESULT], sum(row["whole"] for row in found.metrics)
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,7 @@ class RepairPlaces:
 
     query: MultiwayQuery
     horizon_us: Mapping[int, int]
+    whole_from_us: int
 
     def __call__(self, buckets: Sequence[int]) -> Kernel:
         """Return the kernel of any place."""
@@ -85,8 +85,12 @@ class RepairPlaces:
         used = [used_rows(each) for each in by_side(rows, len(self.query.sides))]
         late = LateRows.of(self.query, used, [each["taken"].to_numpy() for each in used], self.horizon_us)
         found = np.concatenate([late.missed(side) for side in range(len(used))])
-        seen = sum(len(late.rows(side)) for side in range(len(used)))
-        parts = [marked(RESULT, shown(self.query, used, found, "repair")), metrics_of(place, {"seen": seen})]
+        times = (each.event_us[late.rows(side)] for side, each in enumerate(late.sides))
+        whole = sum(int((event_us >= self.whole_from_us).sum()) for event_us in times)
+        parts = [
+            marked(RESULT, shown(self.query, used, found, "repair")),
+            metrics_of(place, {"whole": whole}),
+        ]
         return pa.concat_tables(parts, promote_options="permissive")
 
 

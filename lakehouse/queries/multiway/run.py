@@ -27,13 +27,13 @@ from lakehouse.queries.multiway.pruned import Route, join_windows, moved, whole_
 from lakehouse.queries.multiway.query import MOST_SLOTS, MultiwayQuery
 from lakehouse.queries.multiway.rows import TAKEN, side_columns
 from lakehouse.queries.multiway.sites import Costs, transfer_of
-from lakehouse.queries.multiway.windows import Appended, Appending, Windows, count_stored
+from lakehouse.queries.multiway.windows import Appended, Appending, Windows
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, require_manifests
 from lakehouse.queries.runtime.logged import TakenRows
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import FromRaw, RowSource
-from lakehouse.queries.runtime.tasks.by_bucket import Answered
+from lakehouse.queries.runtime.tasks.by_bucket import Answered, joined_figures
 from lakehouse.queries.runtime.tasks.reading import SideRows
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
@@ -96,7 +96,7 @@ class MultiwayRun(QueryRun[MultiwayQuery]):
 
 @dataclass(frozen=True)
 class _Joined:
-    """Results of a batch, the state to write, and per side what moved on which way.
+    """Results of a batch, the state to write, per side what moved on which way, and the figures of its log.
 
     ``shuffled``: bytes of rows that met by key; ``filter_bytes``: those of the slots that tasks were sent.
     """
@@ -104,6 +104,7 @@ class _Joined:
     results: int
     state: Mapping[str, bytes]
     sides: Sequence[Mapping[str, Any]]
+    logged: Mapping[str, Any]
     shuffled: int
     filter_bytes: int = 0
 
@@ -129,7 +130,7 @@ class _Batch:
         totals = {name: sum(side[name] for side in joined.sides) for name in TAKEN} | whole
         self.source.record_metrics(totals["rows"], totals["results"])
         figures = [{"side": number, **side} for number, side in enumerate(joined.sides)]
-        told = {"side": -1, **whole, "joined": way, "why": choice.why, "lost_s": choice.lost}
+        told = {"side": -1, **whole, **joined.logged, "joined": way, "why": choice.why, "lost_s": choice.lost}
         times = {"time_us": after.until_us, "newest_us": list(after.newest_us)}
         run.append_metrics([*figures, told], number, **times)
         return totals
@@ -156,7 +157,7 @@ class _Batch:
         ]
         kinds = [{key: own[key] for key in TAKEN} for own in sums]
         sides = _matched(kinds, [own["held"] for own in sums], found.counts[RESULT])
-        return _Joined(found.counts[RESULT], {}, sides, _bytes(found))
+        return _Joined(found.counts[RESULT], {}, sides, joined_figures(found.metrics), _bytes(found))
 
     def _join_windows(self, before: Progress, after: Progress) -> _Joined:
         """Join the batch as windows have its rows, which are kept whichever way it is joined."""
@@ -166,7 +167,7 @@ class _Batch:
         found = self._join(windows, whole_routes(len(run.query.sides)))
         held = [windows.held(side) for side in range(len(run.query.sides))]
         sides = _matched(appended.kinds, held, found.counts[RESULT])
-        return _Joined(found.counts[RESULT], {}, sides, _bytes(found))
+        return _Joined(found.counts[RESULT], {}, sides, appended.logged, _bytes(found))
 
     def _join(self, windows: Windows, routes: Sequence[Route]) -> Answered:
         """Append the results of some blocks."""
@@ -175,10 +176,10 @@ class _Batch:
         run.commit(found.entries[0], results, "online", self.manifest.number)
         return found
 
-    def _append_windows(self, before: Progress, after: Progress) -> Appended:
+    def _append_windows(self, before: Progress, after: Progress, stored: Sequence[SideRows] = ()) -> Appended:
         """Append new rows to their windows, and late and refused ones to the log.
 
-        Rows of batches before that were joined without windows are appended too.
+        Rows of batches before that were joined without windows are appended too. ``stored``: rows to be counted.
         """
         run, query, number = self.run, self.run.query, self.manifest.number
         layout, horizon_us = run.layout, run.horizon_us(before)
@@ -194,7 +195,7 @@ class _Batch:
             before.until_us,
         )
         new = [self.source.read(side, own) for side, own in enumerate(columns)]
-        appended = how.run(run.engine, new, self._unkept(horizon_us, columns))
+        appended = how.run(run.engine, new, self._unkept(horizon_us, columns), stored)
         run.commit(appended.windows, layout.windows(query.name), "online", number)
         crash_point("queries.windows-appended")
         run.commit(appended.log, layout.missed_rows(query.name), "online", number)
@@ -229,11 +230,12 @@ class _Batch:
 
     def _join_pruned(self, before: Progress, after: Progress) -> _Joined:
         """Count the batch's keys, and join what can join."""
-        run, at_us, next_us = self.run, self.run.horizon_us(before), self.run.horizon_us(after)
-        appended = self._append_windows(before, after)
-        windows, planner = self._windows(self._since(at_us, None)), self._planner()
-        if self.manifest.number > 1 and not planner.knows_windows:
-            planner.remember(count_stored(run.engine, windows, run.slots, next_us), at_us)
+        at_us, planner = self.run.horizon_us(before), self._planner()
+        since_us, is_known = self._since(at_us, None), planner.knows_windows or self.manifest.number == 1
+        appended = self._append_windows(before, after, () if is_known else self._windows(since_us).stored())
+        windows = self._windows(since_us)
+        if not is_known:
+            planner.remember(appended.earlier, at_us)
         crash_point("queries.counted")
         blocks = planner.plan(appended.counts, at_us)
         state = planner.state()
@@ -248,7 +250,7 @@ class _Batch:
         ]
         results = round(sum(own[-1] for own in sizes.values()))
         sent = sum(4 * len(block.slots) for block in blocks if block.visits)
-        return _Joined(results, state, figures, _bytes(found) if found else 0, sent)
+        return _Joined(results, state, figures, appended.logged, _bytes(found) if found else 0, sent)
 
     def _planner(self) -> Planner:
         """Return the centre as the batch before left it."""

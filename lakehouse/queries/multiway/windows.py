@@ -1,8 +1,8 @@
 """Rows that a join of three streams or more keeps in windows: appended by tasks, and read by later batches.
 
-    new rows, and those of earlier batches that the table lacks
+    new rows, those of earlier batches that the table lacks, and those that it has where nobody has counted them
         -> parts of the table, each of one side and in order of its slots; the log of late and refused rows
-        -> numbers of rows by kind, and counts of their keys
+        -> numbers of rows by kind, figures of the log, and counts of keys
 
 The table's log tells of each file the side, rows, batches and times, so tasks open only files that a batch can meet.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from lakehouse.engine.parts import ENTRIES
 from lakehouse.queries.multiway.centre import COUNTS, counts_of
 from lakehouse.queries.multiway.query import SLOTS
 from lakehouse.queries.multiway.rows import TAKEN, kinds_of, logged_rows
+from lakehouse.queries.runtime.tasks.by_bucket import joined_figures, log_figures
 from lakehouse.queries.runtime.tasks.parts import SUNK, entries_by_sink
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, TaskRows, items_of
 from lakehouse.storage.tables.table_commits import fitted
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
     from lakehouse.engine.parts import TableSink
     from lakehouse.queries.multiway.query import MultiwayQuery
 
-_RESULT = pa.schema([*SUNK, ("kinds", pa.string()), *COUNTS])
+_RESULT = pa.schema(
+    [*SUNK, *((each, pa.string()) for each in ("kinds", "logged")), ("is_new", pa.bool_()), *COUNTS]
+)
+_COUNTED = ["side", "event_us", "key"]
 Since = Sequence[int | None]
 
 
@@ -60,12 +64,17 @@ class Appending:
     next_us: int | None
     time_us: int | None
 
-    def run(self, engine: Engine, new: Sequence[SideRows], older: Sequence[SideRows]) -> Appended:
-        """Write the rows of a batch, by side, and ``older`` ones, which have the batch that read each."""
-        inputs = [*new, *older]
+    def run(
+        self, engine: Engine, new: Sequence[SideRows], older: Sequence[SideRows], stored: Sequence[SideRows]
+    ) -> Appended:
+        """Write the rows of a batch, by side, and ``older`` ones, which have the batch that read each.
+
+        ``stored``: rows of earlier batches that are there, to be counted.
+        """
+        inputs = [*new, *older, *stored]
         files = [(number, *each) for number, own in enumerate(inputs) for each in own.files]
         rows = tuple(each.rows for each in inputs)
-        kernel = partial(_append, how=self, inputs=rows, sides=len(new))
+        kernel = partial(_append, how=self, inputs=rows, new=len(new), written=len(new) + len(older))
         step = f"windows of {self.query.name}, batch {self.batch}"
         found = engine.map(items_of(files), kernel, _RESULT, step)
         windows, log = entries_by_sink(found, 2)
@@ -73,8 +82,12 @@ class Appending:
         for text in found["kinds"].drop_null().to_pylist():
             kinds.update(json.loads(text))
         sides = [{name: kinds[f"{name}_{side}"] for name in TAKEN} for side in range(len(new))]
-        counts = found.filter(found["packed"].is_valid()).select(COUNTS.names)
-        return Appended(windows, log, sides, counts)
+        logged = joined_figures(map(json.loads, found["logged"].drop_null().to_pylist()))
+        counts = (
+            found.filter(is_own).select(COUNTS.names)
+            for is_own in (found["is_new"], pc.invert(found["is_new"]))
+        )
+        return Appended(windows, log, sides, logged, *counts)
 
     def kept(self, rows: pa.Table, batch: pa.ChunkedArray | None) -> pa.Table:
         """Return the rows that join as the table has them; ``batch`` if it is not this one."""
@@ -86,28 +99,40 @@ class Appending:
 
 @dataclass(frozen=True)
 class Appended:
-    """Entries of windows and of the log, the number of new rows by side and kind, and the counts of their keys."""
+    """Entries of windows and of the log, the number of new rows by side and kind, the figures of the log.
+
+    ``counts``: of the keys of new rows; ``earlier``: of those of earlier batches.
+    """
 
     windows: pa.Table
     log: pa.Table
     kinds: Sequence[Mapping[str, int]]
+    logged: Mapping[str, Any]
     counts: pa.Table
+    earlier: pa.Table
 
 
-def _append(item: Item, *, how: Appending, inputs: Sequence[TaskRows], sides: int) -> Iterator[pa.Table]:
-    """Write the rows of some files; yield entries, numbers of rows by kind, and counts of keys."""
+def _append(
+    item: Item, *, how: Appending, inputs: Sequence[TaskRows], new: int, written: int
+) -> Iterator[pa.Table]:
+    """Write the rows of some files; yield entries, numbers of rows by kind, figures of the log, and counts of keys."""
     kept, logged, kinds = list[pa.Table](), list[pa.Table](), Counter[str]()
-    counted = list[pa.Table]()
+    counted: dict[bool, list[pa.Table]] = {True: [], False: []}
     for number, own in groupby(zip(item["inputs"], item["paths"], strict=True), lambda each: each[0]):
         for batch in inputs[number].batches(path for _, path in own):
             rows = pa.Table.from_batches([batch])
+            if number >= written:
+                counted[False].append(rows)
+                continue
             is_used = pc.and_(rows["key"].is_valid(), pc.invert(rows["is_refused"]))
             used = rows.filter(is_used)
-            if number >= sides:
-                kept.append(how.kept(used.drop_columns("taken"), used["taken"]))
+            is_new = number < new
+            kept.append(
+                how.kept(used, None) if is_new else how.kept(used.drop_columns("taken"), used["taken"])
+            )
+            counted[is_new].append(kept[-1].select(_COUNTED))
+            if not is_new:
                 continue
-            kept.append(how.kept(used, None))
-            counted.append(kept[-1])
             of_kind = kinds_of(rows, np.ones(len(rows), np.bool_), how.horizon_us)
             kinds.update({f"{name}_{number}": int(is_so.sum()) for name, is_so in of_kind.items()})
             logged.append(logged_rows(rows, of_kind, how.horizon_us, how.batch, how.time_us))
@@ -120,9 +145,13 @@ def _append(item: Item, *, how: Appending, inputs: Sequence[TaskRows], sides: in
     for sink, entries in enumerate(parts):
         numbered = entries.append_column("sink", pa.repeat(pa.scalar(sink, pa.int32()), len(entries)))
         yield fitted(numbered, _RESULT)
-    yield fitted(pa.table({"kinds": pa.array([json.dumps(kinds)])}), _RESULT)
-    if counted:
-        yield fitted(counts_of(pa.concat_tables(counted), how.query, how.slots, how.next_us), _RESULT)
+    figures = [log_figures(each) for each in logged]
+    told = {"kinds": [json.dumps(kinds)], "logged": [json.dumps(joined_figures(figures))]}
+    yield fitted(pa.table(told), _RESULT)
+    for is_new, some in counted.items():
+        if some:
+            counts = counts_of(pa.concat_tables(some), how.query, how.slots, how.next_us)
+            yield fitted(counts.append_column("is_new", pa.repeat(is_new, len(counts))), _RESULT)
 
 
 @dataclass(frozen=True)
@@ -157,11 +186,13 @@ class Windows:
         rows: TaskRows = Columns(FileRows(stored, where), columns)
         return SideRows(self.counted(side), rows if passing is None else InSlots(rows, passing))
 
-    def stored(self, side: int) -> SideRows:
-        """Return a side's rows of earlier batches that are looked at."""
-        stored = named_columns(self.table, {"batch", "event_us", "key"})
-        columns = (f"{side} AS side", "event_us", "`key`")
-        return SideRows(self.counted(side), Columns(FileRows(stored, self._stored(side)), columns))
+    def stored(self) -> list[SideRows]:
+        """Return each side's rows of earlier batches that are looked at, to be counted."""
+        stored, found = named_columns(self.table, {"batch", "event_us", "key"}), []
+        for side in range(len(self.query.sides)):
+            rows = Columns(FileRows(stored, self._stored(side)), (f"{side} AS side", "event_us", "`key`"))
+            found.append(SideRows(self.counted(side), rows))
+        return found
 
     def counted(self, side: int) -> list[Counted]:
         """Return the files that may have a side's rows, with the number of rows of each."""
@@ -219,22 +250,3 @@ class InSlots:
         for batch in self.rows.batches(paths):
             is_new = batch.column("is_new").to_numpy(zero_copy_only=False)
             yield batch.filter(pa.array(self.passing.of(batch.column("key").to_numpy(), is_new)))
-
-
-def count_stored(engine: Engine, windows: Windows, slots: int, next_us: int | None) -> pa.Table:
-    """Return the counts of the keys of all rows of earlier batches that are looked at."""
-    sides = [windows.stored(side) for side in range(len(windows.query.sides))]
-    files = [(number, *each) for number, own in enumerate(sides) for each in own.files]
-    rows = tuple(each.rows for each in sides)
-    kernel = partial(_count, inputs=rows, query=windows.query, slots=slots, next_us=next_us)
-    step = f"count windows of {windows.query.name}"
-    return engine.map(items_of(files), kernel, COUNTS, step)
-
-
-def _count(
-    item: Item, *, inputs: Sequence[TaskRows], query: MultiwayQuery, slots: int, next_us: int | None
-) -> Iterator[pa.Table]:
-    for number, path in zip(item["inputs"], item["paths"], strict=True):
-        parts = list(inputs[number].batches([path]))
-        if parts:
-            yield counts_of(pa.Table.from_batches(parts), query, slots, next_us).cast(COUNTS)

@@ -38,7 +38,7 @@ from lakehouse.storage.tables.table_log import read_columns
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
 
-NEEDED, LOOKED_AT = "needed", "looked_at"
+NEEDED, WHOLE = "needed", "whole"
 _LOGGED = ("bucket", "side", *PLACE, "event_us", "horizon_us", "time_us", "edge_us", "what")
 
 
@@ -70,7 +70,7 @@ class Repair(QueryRepair[PairsRun]):
             lambda: run.commit(needed, layout.needed_slack(name), "repair", number),
         )
         crash_point("repair.pairs-appended")
-        return found.counts[PAIR], found.counts[LOOKED_AT]
+        return found.counts[PAIR], found.counts[WHOLE]
 
     def _answered(self, logged: Logged) -> Answered:
         """Run the buckets that have logged rows over the raw rows around these."""
@@ -80,7 +80,9 @@ class Repair(QueryRepair[PairsRun]):
         raw = [self.taken(side, rows, buckets) for side, rows in enumerate(sides)]
         where = f"(what = 'refused' OR what = 'missed' AND batch > {self.after})"
         log = self.log_rows(_LOGGED, where, buckets, logged.ranges)
-        work = RepairWork(BucketRepair(query, schema_of(self._answer()), self.time_us or 0))
+        work = RepairWork(
+            BucketRepair(query, schema_of(self._answer()), self.time_us or 0, self.whole_from_us)
+        )
         pairs, needed = sink_of(layout.pairs(query.name)), sink_of(layout.needed_slack(query.name))
         outputs = (
             Output(pairs, run.pair_columns(), {"found": "repair", "batch": number}, PAIR),
@@ -101,12 +103,14 @@ class Repair(QueryRepair[PairsRun]):
 class BucketRepair:
     """Inputs of a task that repairs one bucket.
 
-    Answers pairs, how many of them needed which slack, and a row for each logged row looked at, by ``kind``.
+    Answers pairs, how many of them needed which slack, and a row for each logged row that is not before
+    ``whole_from_us``, by ``kind``.
     """
 
     query: PairsQuery
     schema: pa.Schema
     time_us: int
+    whole_from_us: int
 
     def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
         """Return the pairs that the bucket's logged rows have missed; the bucket's number is the key of the group."""
@@ -138,7 +142,7 @@ class BucketRepair:
             [
                 self._of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs)),
                 self._needed(key[0], pairs, batch, known),
-                self._of_kind(LOOKED_AT, {}, len(positions)),
+                self._of_kind(WHOLE, {}, int((batch.event_us[positions] >= self.whole_from_us).sum())),
             ]
         )
 

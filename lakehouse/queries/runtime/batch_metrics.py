@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from lakehouse.queries.kind import Query, kind_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_columns
 
@@ -68,6 +69,14 @@ def read_metrics_after(
     Files that statistics exclude are not opened. Within a batch rows are in no order.
     """
     return _read(layout, query, names, names[:1], (batch, repair))
+
+
+def read_log_metrics(layout: Home, query: Query, after: int, through: int) -> list[Facts]:
+    """Return what batches after one and through another logged, by bucket or side; the others are 0 or null."""
+    names = ("batch", "bucket", "missed", "missed_us", "horizon_us")
+    columns = [kind_of(query).partition if name == "bucket" else name for name in names]
+    rows = read_columns(layout.queries(query.name), columns, ("batch", after + 1, through))
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def is_finished(batches: int, repairs: int) -> str:

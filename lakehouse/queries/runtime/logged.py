@@ -1,6 +1,6 @@
 """The log of a query as a repair reads it: what the driver must know of it, and its rows in tasks.
 
-driver   Logged       how many rows, where in time, in which buckets: bounded, however many rows there are
+driver   Logged       how many rows, where in time, in which buckets: from the metrics of the batches that logged them
 task     LoggedRows   rows of the log in the buckets of the last batch
 TakenRows    raw rows around them, with the batch of the query that read each
 RepairWork   the raw rows and the logged ones of a bucket
@@ -10,25 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import gcd
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
-from lakehouse.engine.parts import file_items
-from lakehouse.queries.runtime.tables import missed_in
 from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.queries.runtime.tasks.reading import TaskRows
-from lakehouse.storage.tables.table_log import files_between
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
-    from lakehouse.engine import Engine, Item
     from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales
     from lakehouse.queries.runtime.tasks.by_bucket import Kernel
     from lakehouse.storage.tables.table_log import Ranges
@@ -36,107 +30,44 @@ if TYPE_CHECKING:
 # So many ranges of time contain those of all logged rows.
 MOST_RANGES = 4096
 _NEVER = np.iinfo(np.int64).min
-_COLUMNS = pa.schema(
-    [
-        *(("what", pa.string()), ("batch", pa.int64()), ("bucket", pa.int32())),
-        *((name, pa.int64()) for name in ("event_us", "horizon_us")),
-    ]
-)
-_FIGURES = pa.schema(
-    [
-        *(("batch", pa.int64()), ("bucket", pa.int32())),
-        *((name, pa.int64()) for name in ("rows", "gone", "horizon_us")),
-        *((name, pa.list_(pa.int64())) for name in ("first", "last")),
-    ]
-)
-
-
-@dataclass(frozen=True)
-class Reach:
-    """Times at which logged rows can have partners: so much around their own.
-
-    ``to_horizon``: not beyond their horizon, as the batch that read them counted those after it.
-    """
-
-    us: int
-    to_horizon: bool = False
-
-    def __call__(self, rows: pa.Table) -> tuple[Int64s, Int64s]:
-        """Return the first and last time of each row."""
-        event_us = rows["event_us"].to_numpy()
-        first, last = event_us - self.us, event_us + self.us
-        if self.to_horizon:
-            horizon_us = pc.coalesce(rows["horizon_us"], pa.array(last)).to_numpy()
-            last = np.maximum(first, np.minimum(last, horizon_us))
-        return first, last
 
 
 @dataclass(frozen=True)
 class Logged:
     """Rows that batches have logged since the last repair, as figures.
 
-    ``gone``: those before ``gone_before_us``. ``ranges``: times that contain those of all partners. ``horizon_us``: by
-    batch, the latest up to which its rows were late.
+    ``ranges``: times that contain those of all partners. ``buckets``: those that have such rows, with the batch.
+    ``horizon_us``: by batch, the latest up to which its rows were late.
     """
 
     rows: int
-    gone: int
     ranges: Ranges
     buckets: frozenset[tuple[int, int]]
     horizon_us: Mapping[int, int]
 
     @classmethod
-    def read(
-        cls,
-        engine: Engine,
-        table: Path,
-        batches: tuple[int, int],
-        reach: Reach,
-        gone_before_us: int,
-        step: str,
-    ) -> Logged:
-        """Return the figures of the rows that some batches, after one and through another, have logged.
+    def of(cls, metrics: Sequence[Mapping[str, Any]], reach_us: int, to_horizon: bool) -> Logged:
+        """Return the figures of what some batches logged, from their metrics.
 
-        Cost: one Spark job over the files of their log. The driver gets at most ``MOST_RANGES`` ranges of each file,
-        and a row for each of its batches and buckets.
+        Partners are so much around logged rows; with ``to_horizon`` none is after the horizon, as the batch that read
+        a row counted those.
         """
-        files = files_between(table, ("batch", batches[0] + 1, batches[1]))
-        kernel = partial(_figures, batches=batches, reach=reach, gone_before_us=gone_before_us)
-        found = engine.map(file_items(files), kernel, _FIGURES, step)
-        first, last = (found[name].combine_chunks().flatten().to_numpy() for name in ("first", "last"))
-        horizon_us = found.group_by("batch").aggregate([("horizon_us", "max")]).drop_null()
-        rows, gone = (pc.sum(found[name]).as_py() or 0 for name in ("rows", "gone"))
+        kept = [row for row in metrics if row["missed_us"]]
+        ranges, horizon_us = [np.zeros((2, 0), np.int64)], dict[int, int]()
+        for row in kept:
+            first, last = np.array(row["missed_us"], np.int64).reshape(-1, 2).T
+            first, last = first - reach_us, last + reach_us
+            if row["horizon_us"] is not None:
+                horizon_us[row["batch"]] = max(horizon_us.get(row["batch"], _NEVER), row["horizon_us"])
+                last = np.maximum(first, np.minimum(last, row["horizon_us"])) if to_horizon else last
+            ranges.append(np.array([first, last]))
+        first, last = np.concatenate(ranges, axis=1)
         return cls(
-            rows,
-            gone,
-            covering_ranges(first, last, MOST_RANGES) if rows else (),
-            frozenset(zip(found["batch"].to_pylist(), found["bucket"].to_pylist(), strict=True)),
-            dict(zip(horizon_us["batch"].to_pylist(), horizon_us["horizon_us_max"].to_pylist(), strict=True)),
+            sum(row["missed"] or 0 for row in metrics),
+            covering_ranges(first, last, MOST_RANGES),
+            frozenset((row["batch"], row["bucket"]) for row in kept),
+            horizon_us,
         )
-
-
-def _figures(
-    item: Item, *, batches: tuple[int, int], reach: Reach, gone_before_us: int
-) -> Iterator[pa.Table]:
-    """Yield the figures of a file's logged rows, by batch and bucket; the first has the ranges of all."""
-    for own in missed_in(item["path"], _COLUMNS, batches):
-        if not own.num_rows:
-            continue
-        own = own.append_column("gone", pc.less(own["event_us"], gone_before_us).cast(pa.int64()))
-        sums = [([], "count_all"), ("gone", "sum"), ("horizon_us", "max")]
-        groups = own.group_by(["batch", "bucket"]).aggregate(sums)
-        ends = np.array(covering_ranges(*reach(own), MOST_RANGES), np.int64).reshape(-1, 2)
-        others = [None] * (groups.num_rows - 1)
-        columns = {
-            **{name: groups[name] for name in ("batch", "bucket")},
-            **{
-                "rows": groups["count_all"],
-                "gone": groups["gone_sum"],
-                "horizon_us": groups["horizon_us_max"],
-            },
-            **{"first": [ends[:, 0].tolist(), *others], "last": [ends[:, 1].tolist(), *others]},
-        }
-        yield pa.table(columns, schema=_FIGURES)
 
 
 def horizons_of(taken: Int64s, horizon_us: Mapping[int, int]) -> Int64s:

@@ -25,7 +25,8 @@ from lakehouse.queries.runtime.batch_manifest import (
     require_manifests,
     write_manifest,
 )
-from lakehouse.queries.runtime.logged import Logged, LoggedRows, Reach, TakenRows, buckets_now
+from lakehouse.queries.runtime.batch_metrics import read_log_metrics
+from lakehouse.queries.runtime.logged import Logged, LoggedRows, TakenRows, buckets_now
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import FromRaw
@@ -64,12 +65,21 @@ class QueryRepair(ABC, Generic[R]):
 
     @abstractmethod
     def find(self, logged: Logged) -> tuple[int, int]:
-        """Append the results that logged rows missed; return their number, and that of logged rows still in raw."""
+        """Append the results that logged rows missed; return their number, and that of rows that missed no other.
+
+        These are the logged rows that raw still has, with all that can be their partners (``whole_from_us``).
+        """
 
     @property
     @abstractmethod
     def reach_us(self) -> int:
         """Time by which partners of a logged row may be older."""
+
+    @cached_property
+    def whole_from_us(self) -> int:
+        """The event time from which on raw has all partners of a logged row."""
+        since_us = kept_since(self.run.layout, self.run.query)
+        return _NEVER if since_us is None else since_us + self.reach_us
 
     @cached_property
     def time_us(self) -> int | None:
@@ -140,16 +150,12 @@ class QueryRepair(ABC, Generic[R]):
 
     def finish(self) -> dict[str, int]:
         """Append the results, then the row that finishes the repair; return its counts."""
-        table = self.run.layout.missed_rows(self.run.query.name)
-        since_us = kept_since(self.run.layout, self.run.query)
-        gone_before_us = _NEVER if since_us is None else since_us + self.reach_us
-        reach, batches = Reach(self.reach_us, self.to_horizon), (self.after, self.through)
-        step = f"repair {self.run.query.name}, repair {self.manifest.number}: logged rows"
-        logged = Logged.read(self.run.engine, table, batches, reach, gone_before_us, step)
+        metrics = read_log_metrics(self.run.layout, self.run.query, self.after, self.through)
+        logged = Logged.of(metrics, self.reach_us, self.to_horizon)
         counted = {"looked_at": logged.rows, "found": 0, "gone": 0}
         if logged.rows and self.time_us is not None:
-            found, seen = self.find(logged)
-            counted |= {"found": found, "gone": max(logged.gone, logged.rows - seen)}
+            found, whole = self.find(logged)
+            counted |= {"found": found, "gone": logged.rows - whole}
         self._append_row(counted)
         return counted
 

@@ -16,15 +16,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.queries.runtime.tables import Constants, Written
-from lakehouse.queries.runtime.tasks.bucket import METRICS, metrics_row, of_kind
+from lakehouse.queries.runtime.tasks.bucket import LOG, METRICS, metrics_row, of_kind
 from lakehouse.queries.runtime.tasks.parts import SUNK, Parts, entries_by_sink
 from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows, items_of
 from lakehouse.storage.tables.table_commits import fitted
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 # A place has about so many rows, but not less than a bucket.
 ROWS_A_PLACE = 62_500
 _PLACE = "place"
+# The times of rows that a bucket logs are kept as so many ranges.
+_MOST_RANGES = 64
 _RESULT = pa.schema([*SUNK, ("metrics", pa.string()), ("counts", pa.string())])
 # What a bucket answers of its rows, one table whose ``kind`` says what a row is; None of a bucket without any.
 Kernel = Callable[[int, pa.Table], "pa.Table | None"]
@@ -110,6 +113,26 @@ def metrics_of(bucket: int, metrics: Mapping[str, int | None]) -> pa.Table:
     return metrics_row(metrics).append_column("bucket", pa.array([bucket], pa.int32()))
 
 
+def log_figures(log: pa.Table) -> dict[str, Any]:
+    """Return where a repair has to look for what rows of the log have missed, as metrics.
+
+    ``missed_us``: the first and last of some ranges that contain their times; ``horizon_us``: the latest of theirs.
+    """
+    own = log.filter(pc.equal(log["what"], "missed"))
+    event_us = own["event_us"].to_numpy()
+    ranges = covering_ranges(event_us, event_us, _MOST_RANGES)
+    return {"missed_us": [*chain(*ranges)], "horizon_us": pc.max(own["horizon_us"]).as_py()}
+
+
+def joined_figures(figures: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the figures of several parts of a log as those of one."""
+    known = [each for each in figures if each["missed_us"]]
+    first, last = np.array([*chain(*(each["missed_us"] for each in known))], np.int64).reshape(-1, 2).T
+    horizons = [each["horizon_us"] for each in known if each["horizon_us"] is not None]
+    ranges = covering_ranges(first, last, _MOST_RANGES)
+    return {"missed_us": [*chain(*ranges)], "horizon_us": max(horizons, default=None)}
+
+
 def _read(item: Item, *, inputs: Sequence[TaskRows], places: int, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the rows of an item with their place; a row without bucket names each place once."""
     if item["is_first"]:
@@ -159,14 +182,18 @@ class _Answers:
         self._counts, self._told = Counter[str](), list[str]()
 
     def add(self, answers: pa.Table) -> None:
+        figures: Mapping[str, Any] = {}
         for number, output in enumerate(self._outputs):
-            self._parts.add(number, output.rows(answers))
+            rows = output.rows(answers)
+            self._parts.add(number, rows)
+            figures = log_figures(rows) if output.kind == LOG else figures
         kinds = answers["kind"].value_counts().to_pylist()
         self._counts.update({each["values"]: each["counts"] for each in kinds})
         if self._metrics:
             names = {"bucket": "bucket", **{name: f"f_{name}" for name in self._metrics}}
             own = answers.filter(pc.equal(answers["kind"], METRICS)).select(list(names.values()))
-            self._told += map(json.dumps, own.rename_columns(list(names)).to_pylist())
+            told = own.rename_columns(list(names)).to_pylist()
+            self._told += (json.dumps(row | figures) for row in told)
 
     def result(self) -> pa.Table:
         """Return entries by output, metrics of buckets, and counts of kinds."""
