@@ -35,8 +35,6 @@ from lakehouse.spark.session import is_local, naming_death
 
 # Tasks for each core, so that cores that have long items leave the others to the rest.
 _TASKS_A_CORE = 4
-# Spark's adaptive plans run each side of a shuffle as a job of its own.
-_JOBS_BY_KEY = 2
 
 
 class SparkEngine:
@@ -81,7 +79,7 @@ class SparkEngine:
         rows = self._over(items, Packing(read, rows_schema, key), PACKED, step)
         task = OverKeys(kernel, schema, step)
         found = rows.groupBy(KEY).applyInArrow(lambda key, rows: task(key, rows), _spark_schema(schema))
-        return self._collected(found, schema, step, self._tasks(items), jobs=_JOBS_BY_KEY)
+        return self._collected(found, schema, step, self._tasks(items))
 
     def _over(self, items: pa.Table, kernel: Kernel, schema: pa.Schema, step: str) -> DataFrame:
         # Items go with the function, not as rows: Spark puts rows that come from Arrow into one partition.
@@ -92,13 +90,11 @@ class SparkEngine:
     def _tasks(self, items: pa.Table) -> int:
         return min(int(items.num_rows), _TASKS_A_CORE * self.cores)
 
-    def _collected(
-        self, found: DataFrame, schema: pa.Schema, step: str, tasks: int, jobs: int = 1
-    ) -> pa.Table:
+    def _collected(self, found: DataFrame, schema: pa.Schema, step: str, tasks: int) -> pa.Table:
         with self._described(step), naming_death():
             rows = found.toArrow()
         failed, met_in, shuffled_bytes = notes_of(rows[ERROR].drop_null().to_pylist())
-        work_here().add(jobs, tasks + len(met_in), shuffled_bytes)
+        work_here().add(1, tasks + len(met_in), shuffled_bytes)
         if failed:
             raise received(failed[0])
         return rows.filter(pc.is_null(rows[ERROR])).drop_columns(ERROR).cast(schema)

@@ -10,6 +10,7 @@ time of a job with many columns.
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ PACKED = pa.schema({KEY: pa.int64(), "rows": pa.binary()})
 # A value of bytes is of about so many at most, before it is compressed.
 _PACK_BYTES = 32 * 1024 * 1024
 _NOTE = struct.Struct(">qq")
+_C = ctypes.CDLL(None)
 _WRITTEN = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -49,6 +51,7 @@ class OverItems:
         for batch in batches:
             for item in items.take(batch.column(0)).to_pylist():
                 yield from self._of(item)
+                _release()
 
     def _of(self, item: dict[str, Any]) -> Iterator[pa.RecordBatch]:
         try:
@@ -116,6 +119,7 @@ class OverKeys:
         try:
             whole = pa.concat_tables([from_bytes(packed.as_buffer()) for packed in rows["rows"]])
             found = with_error(self.kernel(number, whole).cast(self.schema))
+            _release()
             return pa.concat_tables([found, _with(pa.array([_note_of(rows)], pa.binary()), self.schema)])
         except Exception as error:
             return _failed(noted(error, self.step, number), self.schema)
@@ -148,6 +152,13 @@ def _failed(error: Exception, schema: pa.Schema) -> pa.Table:
 def _with(errors: Any, schema: pa.Schema) -> pa.Table:
     """Return one row that is an error."""
     return pa.table({**{field.name: pa.nulls(1, field.type) for field in schema}, ERROR: errors})
+
+
+def _release() -> None:
+    # What Arrow and C keep for later is as much as a kernel needed, and is lacking beside what the next one holds.
+    pa.default_memory_pool().release_unused()
+    if trim := getattr(_C, "malloc_trim", None):
+        trim(0)
 
 
 @cache

@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.spark import tables
+from lakehouse.spark.cluster import ADAPTIVE
 from lakehouse.spark.connect import token_of
 from lakehouse.spark.home import SparkHome
 from lakehouse.spark.session import started_session
@@ -50,7 +51,10 @@ def open_session(settings: SparkHome) -> SparkSession:
         RuntimeError: when jars are missing, with the command that fetches them.
         ClusterUnavailable: when no master answers.
     """
-    return _named(started_session(settings), settings)
+    own = settings.spark
+    options = {ADAPTIVE: "true", **own.options}
+    asked = settings.model_copy(update={"spark": own.model_copy(update={"options": options})})
+    return _named(started_session(asked), asked)
 
 
 def serve_sessions(settings: SparkHome, host: str, port: int) -> SparkSession:

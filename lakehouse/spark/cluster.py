@@ -37,6 +37,7 @@ _WORKERS_S = {True: 60.0, False: 600.0}
 _PYTHON = "spark.pyspark.python"
 _OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH\D*([\d.]+)\D*([\d.]+)")
 _SUBMIT = "PYSPARK_SUBMIT_ARGS"
+ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 class ClusterUnavailable(RuntimeError):
@@ -201,6 +202,12 @@ def described(session: SparkSession) -> Mapping[str, str]:
 def context_of(session: SparkSession) -> Any:
     """Return the context of a session, None of one on a server of Spark Connect, whose clients have none."""
     return getattr(session, "sparkContext", None)
+
+
+def options_of_jobs() -> dict[str, str]:
+    """Return options of the sessions of Tidemark's own jobs, wherever these run."""
+    # Spark's adaptive plans run each side of a shuffle as a job of its own; keys have about as many rows each.
+    return {ADAPTIVE: "false"}
 
 
 def parallelism(session: SparkSession) -> int:

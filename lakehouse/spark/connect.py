@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from pyspark.sql import SparkSession
 
+from lakehouse.spark.cluster import options_of_jobs
 from lakehouse.spark.home import SparkHome
 from lakehouse.storage.ownership import kept_secret
 
@@ -43,7 +44,7 @@ def connected(settings: SparkHome) -> SparkSession:
     token = quote(f"Bearer {token_of(settings)}", safe="")
     url = f"{address}/;{tls and tls + ';'}authorization={token}"
     builder: Any = SparkSession.Builder()
-    for name, value in own.options.items():
+    for name, value in (options_of_jobs() | own.options).items():
         if name.startswith(_OF_CLIENTS):
             builder.config(name, value)
     session: Any = builder.remote(url).getOrCreate()

@@ -27,6 +27,7 @@ from lakehouse.spark.cluster import (
     is_loopback,
     join_cluster,
     options_aside,
+    options_of_jobs,
     parallelism,
     python_of,
     unreachable,
@@ -382,6 +383,7 @@ def _common(settings: SparkHome) -> dict[str, str]:
         # A vacuum lists a table's folder with ten thousand tasks otherwise.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+        **options_of_jobs(),
         # As the Delta protocol has it; Spark's own default is an older type that other readers take for nanoseconds.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Rows of a batch are held for seconds: compressing them costs more than it saves.

@@ -16,6 +16,7 @@ import pytest
 from jobs import run_queries
 from lakehouse.queries.kind import KINDS
 from lakehouse.queries.registered import parse_query
+from lakehouse.queries.runtime import repair
 from lakehouse.queries.runtime.batch_manifest import finished, require_manifest
 from lakehouse.storage.query_meaning import QueryChanged
 from lakehouse.storage.tables.table_log import read_rows
@@ -36,7 +37,10 @@ def life(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Life:
     life = Life.begin(spark, on_spark, tmp_path_factory.mktemp(request.param), request.param)
-    life.lead()
+    with pytest.MonkeyPatch.context() as patch:
+        # Repairs have rows for many buckets.
+        patch.setattr(repair, "ROWS_A_PLACE", 10)
+        life.lead()
     return life
 
 

@@ -147,8 +147,8 @@ def test_tasks_of_spark_make_the_same_nodes_in_one_job(
     assert nodes(by_tasks) == nodes(here)
 
     layout, own = by_tasks.settings.layout, by_tasks.settings.stream("readings")
-    # One counts the nodes that came, two bring them to their parts.
-    assert jobs_of(on_spark, lambda: rollup.compact(on_spark, layout, own)) <= 3
+    # One counts the nodes that came, one brings them to their parts.
+    assert jobs_of(on_spark, lambda: rollup.compact(on_spark, layout, own)) <= 2
     assert nodes(by_tasks) == nodes(here)
 
 

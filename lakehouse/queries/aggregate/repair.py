@@ -22,7 +22,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used, side_rows
 from lakehouse.queries.aggregate.run import AggregateRun, ticks_of
 from lakehouse.queries.aggregate.value_codes import BucketCodes
-from lakehouse.queries.runtime.logged import Logged, horizons_of
+from lakehouse.queries.runtime.logged import Logged, buckets_now, horizons_of
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tasks.bucket import gathered
 from lakehouse.queries.runtime.tasks.by_bucket import run_buckets
@@ -50,14 +50,16 @@ class Repair(QueryRepair[AggregateRun]):
     def find(self, logged: Logged) -> tuple[int, int]:
         """Append parts, answers and alarms."""
         run, number = self.run, self.manifest.number
-        buckets = self.buckets(logged)
-        sides = side_rows(self.source(logged), run.query, run.streams, self.last.buckets)
+        source = self.source(logged)
+        scales = self.scales(source)
+        cut, buckets = scales[-1].buckets, buckets_now(logged.buckets, scales)
+        sides = side_rows(source, run.query, run.streams, cut)
         raw = [self.taken(side, rows, buckets) for side, rows in enumerate(sides)]
         own = run.query, run.shape, schema_of(run.columns())
         kernels = BucketRepairs(*own, logged.horizon_us, self.whole_from_us)
         step = f"repair {run.query.name}, repair {number}"
         outputs = [run.parts_output()]
-        found = run_buckets(run.engine, step, raw, self.last.buckets, kernels, outputs, run.metric_names)
+        found = run_buckets(run.engine, step, raw, cut, kernels, outputs, run.metric_names)
         metrics, ticks = ticks_of(found.metrics)
         last_us = None if self.time_us is None else floor_to(run.query.every_us, self.time_us)
         changed = None if ticks.first_us is None or last_us is None else Changed(ticks.first_us, last_us)

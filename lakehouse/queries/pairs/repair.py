@@ -24,7 +24,7 @@ from lakehouse.queries.pairs.needed_slack import COUNTS
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import PLACE, as_batch, in_order, side_rows, with_equal_keys
 from lakehouse.queries.pairs.run import PairsRun
-from lakehouse.queries.runtime.logged import Logged, RepairWork
+from lakehouse.queries.runtime.logged import Logged, RepairWork, buckets_now
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.queries.runtime.tasks.bucket import filled
@@ -75,21 +75,22 @@ class Repair(QueryRepair[PairsRun]):
     def _answered(self, logged: Logged) -> Answered:
         """Run the buckets that have logged rows over the raw rows around these."""
         run, query, number, layout = self.run, self.run.query, self.manifest.number, self.run.layout
-        buckets = self.buckets(logged)
-        sides = side_rows(self.source(logged), query, run.streams, self.last.buckets)
+        source = self.source(logged)
+        scales = self.scales(source)
+        cut, buckets = scales[-1].buckets, buckets_now(logged.buckets, scales)
+        sides = side_rows(source, query, run.streams, cut)
         raw = [self.taken(side, rows, buckets) for side, rows in enumerate(sides)]
         where = f"(what = 'refused' OR what = 'missed' AND batch > {self.after})"
-        log = self.log_rows(_LOGGED, where, buckets, logged.ranges)
-        work = RepairWork(
-            BucketRepair(query, schema_of(self._answer()), self.time_us or 0, self.whole_from_us)
-        )
+        log = self.log_rows(_LOGGED, where, buckets, scales, logged.ranges)
+        own = query, schema_of(self._answer()), self.last.buckets
+        work = RepairWork(BucketRepair(*own, self.time_us or 0, self.whole_from_us))
         pairs, needed = sink_of(layout.pairs(query.name)), sink_of(layout.needed_slack(query.name))
         outputs = (
             Output(pairs, run.pair_columns(), {"found": "repair", "batch": number}, PAIR),
             Output(needed, {name: name for name in ("bucket", *COUNTS)}, {"repair": number}, NEEDED),
         )
         step = f"repair {query.name}, repair {number}"
-        return run_buckets(run.engine, step, [*raw, log], self.last.buckets, work, outputs)
+        return run_buckets(run.engine, step, [*raw, log], cut, work, outputs)
 
     def _answer(self) -> str:
         types = output_types(self.run.query, self.run.streams)
@@ -104,11 +105,12 @@ class BucketRepair:
     """Inputs of a task that repairs one bucket.
 
     Answers pairs, how many of them needed which slack, and a row for each logged row that is not before
-    ``whole_from_us``, by ``kind``.
+    ``whole_from_us``, by ``kind``. ``buckets``: the number in the last batch, whose buckets needed the slack.
     """
 
     query: PairsQuery
     schema: pa.Schema
+    buckets: int
     time_us: int
     whole_from_us: int
 
@@ -141,7 +143,7 @@ class BucketRepair:
         return pa.concat_tables(
             [
                 self._of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs)),
-                self._needed(key[0], pairs, batch, known),
+                self._needed(key[0].as_py() % self.buckets, pairs, batch, known),
                 self._of_kind(WHOLE, {}, int((batch.event_us[positions] >= self.whole_from_us).sum())),
             ]
         )
@@ -149,7 +151,7 @@ class BucketRepair:
     def _of_kind(self, kind: str, columns: Mapping[str, Any], rows: int) -> pa.Table:
         return filled(pa.table({"kind": pa.repeat(kind, rows), **columns}), rows, self.schema)
 
-    def _needed(self, bucket: pa.Scalar, pairs: Pairs, rows: Batch, known: Int64s) -> pa.Table:
+    def _needed(self, bucket: int, pairs: Pairs, rows: Batch, known: Int64s) -> pa.Table:
         """Return how many pairs needed which slack, for a policy that wants to know; rows are numbered in order."""
         policy = policy_of(self.query)
         if not isinstance(policy, NeededSlack):
@@ -158,7 +160,8 @@ class BucketRepair:
         earlier, later = np.minimum(pairs.left, pairs.right), np.maximum(pairs.left, pairs.right)
         counted = policy.count_missed(rows.side[earlier], rows.event_us[earlier], *known[:, later])
         columns = {name: pa.array(column) for name, column in zip(COUNTS, counted.T, strict=True)}
-        return self._of_kind(NEEDED, {**columns, "bucket": pa.repeat(bucket, len(counted))}, len(counted))
+        columns["bucket"] = pa.repeat(pa.scalar(bucket, pa.int32()), len(counted))
+        return self._of_kind(NEEDED, columns, len(counted))
 
 
 def _positions_of(known: pa.Table, rows: pa.Table) -> Int64s:

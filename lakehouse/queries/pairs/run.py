@@ -54,7 +54,9 @@ class PairsRun(QueryRun[PairsQuery]):
         """
         if not self.query.is_divided:
             return ONE
-        return self.wanted if isinstance(self.query.condition, Equality) else replace(self.wanted, least=1)
+        if isinstance(self.query.condition, Equality):
+            return self.wanted
+        return replace(self.wanted, least=1, divides_rows=False)
 
     def through_repair(self) -> int:
         """Return the last finished repair: what it found had been missed tells how much slack is needed."""

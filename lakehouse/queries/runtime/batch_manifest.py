@@ -46,16 +46,18 @@ Scales = tuple[Scale, ...]
 
 @dataclass(frozen=True)
 class Wanted:
-    """The number of buckets that batches should have: ``exactly`` this many, or enough for the cores that tasks run on.
+    """The number of buckets that batches should have: ``exactly`` this many, or enough for cores and memory of tasks.
 
     ``least``: how many the first batch has. ``cores`` is asked only if a batch has rows for more tasks than there are
-    buckets, because one task runs several buckets of a small batch. A number that follows cores never
-    shrinks: machines and executors come and go, and each change writes the state anew once.
+    buckets, because one task runs several buckets of a small batch. The number never
+    shrinks: machines and executors come and go, and each change writes the state anew once. ``divides_rows``: more
+    buckets mean fewer rows in each.
     """
 
     exactly: int | None = None
     cores: Callable[[], int] = lambda: 1
     least: int = LEAST
+    divides_rows: bool = True
 
     def after(self, now: int | None, tasks: int) -> int:
         """Return the number of buckets after ``now``, None before the first batch, for rows for so many tasks."""
@@ -64,11 +66,16 @@ class Wanted:
         # A power of two, so that after an increase each bucket takes its rows from one old bucket.
         known = now or self.least
         enough = 1 << (min(tasks, self.cores()) - 1).bit_length() if tasks > known else 0
-        return max(known, enough)
+        return self.divided(max(known, enough), tasks)
+
+    def divided(self, buckets: int, tasks: int) -> int:
+        """Return a number of buckets, doubled until each has the rows of two tasks at most, if keys are even."""
+        parts = -(-(tasks // 2) // buckets) if self.divides_rows else 1
+        return buckets << max(parts - 1, 0).bit_length()
 
 
 # For a kind without buckets, and for a query in which all rows must meet.
-ONE = Wanted(1)
+ONE = Wanted(1, divides_rows=False)
 
 
 def next_scales(scales: Scales, batch: int, wanted: Wanted, tasks: int = 1) -> Scales:

@@ -121,14 +121,14 @@ def in_new_buckets(rows: pa.Table, old: int, new: int) -> pa.Table:
     return repeated.set_column(rows.schema.get_field_index("bucket"), "bucket", pa.array(bucket))
 
 
-def buckets_now(buckets: Iterable[tuple[int, int]], scales: Scales) -> set[int]:
+def buckets_now(buckets: Iterable[tuple[int, int]], scales: Scales) -> frozenset[int]:
     """Return the buckets in the last batch of logged rows, of which the batch and its bucket are given."""
     found = set[int]()
     for batch, bucket in buckets:
         old = next(scale.buckets for scale, ends in scales_with_ends(scales) if batch < ends)
         common = gcd(old, scales[-1].buckets)
         found.update(range(bucket % common, scales[-1].buckets, common))
-    return found
+    return frozenset(found)
 
 
 @dataclass(frozen=True)

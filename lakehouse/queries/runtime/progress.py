@@ -19,12 +19,14 @@ from lakehouse.storage.ledger import read_ledger
 from lakehouse.storage.tables.table_log import files_near, read_columns
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lakehouse.engine import Engine, Item
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
     from lakehouse.queries.runtime.tasks.reading import FileRows
     from lakehouse.storage.layout import Home
 
-_TIME = pa.schema([("time_us", pa.int64())])
+_TIME = pa.schema([("side", pa.int32()), ("time_us", pa.int64())])
 
 
 class Timed(Protocol):
@@ -79,7 +81,7 @@ def progress(
 ) -> Progress:
     """Return how far a batch comes, from the ledgers, or with AHEAD from all its raw rows.
 
-    Cost with AHEAD: one Spark job for each stream, over the files of the batch; the driver gets a time of each.
+    Cost with AHEAD: one Spark job over the files of the batch; the driver gets some times of each.
     """
     if query.ahead_us is None:
         found = [
@@ -87,10 +89,7 @@ def progress(
             for stream, span in zip(query.streams, manifest.spans, strict=True)
         ]
     else:
-        found = [
-            _newest_believed(engine, layout, query, stream, span)
-            for stream, span in zip(query.streams, manifest.spans, strict=True)
-        ]
+        found = _newest_believed(engine, layout, query, manifest)
     newest = tuple(_later(one, two) for one, two in zip(before.newest_us, found, strict=True))
     return Progress(newest, _later(before.until_us, _passed(newest, query.idle_us)))
 
@@ -107,27 +106,31 @@ def _newest_of(layout: Home, stream: str, after: int, through: int) -> int | Non
     return max((entry.max_event_us for entry in entries if entry.max_event_us is not None), default=None)
 
 
-def _newest_believed(
-    engine: Engine, layout: Home, query: Timed, stream: str, span: tuple[int, int]
-) -> int | None:
-    """Return the newest time of the rows whose clock is accepted, whether or not WHERE passes them."""
+def _newest_believed(engine: Engine, layout: Home, query: Timed, manifest: BatchManifest) -> list[int | None]:
+    """Return by side the newest time of the rows whose clock is accepted, whether or not WHERE passes them."""
     # It comes with compiled loops, which whoever only asks how far a query is does not wait for.
     from lakehouse.queries.runtime.tasks.reading import ITEMS, FileRows, items_of, raw_columns
 
-    where = f"NOT {is_refused(query)} AND batch > {span[0]} AND batch <= {span[1]}"
-    rows = FileRows(raw_columns(layout, stream, {"event_us", *arrow_sql.columns_read([where])}), where)
-    files = files_near(layout.raw(stream), "batch", [(span[0] + 1, span[1])])
-    items = items_of([(0, *each) for each in files]) if files else ITEMS.empty_table()
-    step = f"newest times of {stream}, batches {span[0] + 1} to {span[1]}"
-    newest: int | None = pc.max(
-        engine.map(items, partial(_newest, rows=rows), _TIME, step)["time_us"]
-    ).as_py()
-    return newest
+    sides, files = list[FileRows](), list[tuple[int, Path, int]]()
+    for number, (stream, span) in enumerate(zip(query.streams, manifest.spans, strict=True)):
+        where = f"NOT {is_refused(query)} AND batch > {span[0]} AND batch <= {span[1]}"
+        columns = raw_columns(layout, stream, {"event_us", *arrow_sql.columns_read([where])})
+        sides.append(FileRows(columns, where))
+        files += [
+            (number, *each) for each in files_near(layout.raw(stream), "batch", [(span[0] + 1, span[1])])
+        ]
+    items = items_of(files) if files else ITEMS.empty_table()
+    step = f"newest times of {query.name}, batch {manifest.number}"
+    found = engine.map(items, partial(_newest, sides=sides), _TIME, step)
+    newest = (found.filter(pc.equal(found["side"], number))["time_us"] for number in range(len(sides)))
+    return [pc.max(times).as_py() for times in newest]
 
 
-def _newest(item: Item, *, rows: FileRows) -> Iterator[pa.Table]:
-    for batch in rows.batches(item["paths"]):
-        yield pa.table({"time_us": [pc.max(batch.column("event_us")).as_py()]}, schema=_TIME)
+def _newest(item: Item, *, sides: Sequence[FileRows]) -> Iterator[pa.Table]:
+    for number, path in zip(item["inputs"], item["paths"], strict=True):
+        for batch in sides[number].batches([path]):
+            newest = pc.max(batch.column("event_us")).as_py()
+            yield pa.table({"side": [number], "time_us": [newest]}, schema=_TIME)
 
 
 def _passed(newest: Sequence[int | None], idle_us: int | None) -> int | None:

@@ -26,11 +26,12 @@ from lakehouse.queries.runtime.batch_manifest import (
     write_manifest,
 )
 from lakehouse.queries.runtime.batch_metrics import read_log_metrics
-from lakehouse.queries.runtime.logged import Logged, LoggedRows, TakenRows, buckets_now
+from lakehouse.queries.runtime.logged import Logged, LoggedRows, TakenRows
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE
 from lakehouse.queries.runtime.tasks.reading import FileRows, SideRows
 from lakehouse.spark import tables
 from lakehouse.storage.corrections import raw_from, read_corrections
@@ -120,33 +121,33 @@ class QueryRepair(ABC, Generic[R]):
         run = self.run
         return FromRaw(run.layout, run.query, self.spans, ranges=logged.ranges)
 
-    def buckets(self, logged: Logged) -> frozenset[int]:
-        """Return the buckets of logged rows in the last batch."""
-        return frozenset(buckets_now(logged.buckets, self.scales))
-
-    @property
-    def scales(self) -> Scales:
-        """The numbers of buckets so far."""
-        return self.last.scales or (Scale(1, 1),)
+    def scales(self, source: FromRaw) -> Scales:
+        """Return the numbers of buckets so far, and that of the repair where its rows are too many for those."""
+        known = self.last.scales or (Scale(1, 1),)
+        sides = range(len(self.run.query.sides))
+        rows = sum(count for side in sides for _, count in source.read(side, ["event_us"]).files)
+        # So many that a bucket has rows for one task: unlike those of batches, none is there again next time.
+        buckets = self.run.cut.divided(known[-1].buckets, 2 * (rows // ROWS_A_PLACE))
+        return known if buckets == known[-1].buckets else (*known, Scale(self.through + 1, buckets))
 
     def taken(self, side: int, rows: SideRows, buckets: frozenset[int] | None = None) -> SideRows:
         """Return the rows of a side that are in some buckets, by default all, with the batch that read each."""
         return SideRows(rows.files, TakenRows.of(rows.rows, side, self.batches, buckets))
 
     def log_rows(
-        self, columns: tuple[str, ...], where: str, buckets: frozenset[int], more: Ranges = ()
+        self, columns: tuple[str, ...], where: str, buckets: frozenset[int], scales: Scales, more: Ranges
     ) -> SideRows:
         """Return rows of the log in some buckets for which a condition holds, as tasks read them.
 
-        They are of the batches that are repaired; with ``more``, those of earlier ones whose event time lies in one of
-        these ranges too.
+        They are of the batches that are repaired, and of earlier ones if their event time lies in one of the ranges
+        ``more``.
         """
         table = self.run.layout.missed_rows(self.run.query.name)
         files = dict(files_near(table, "batch", [(self.after + 1, self.through)]))
         files |= files_near(table, "event_us", more)
         where = f"batch <= {self.through} AND {where}"
         read = FileRows(named_columns(table, {*columns, *columns_read([where])}), where)
-        return SideRows(tuple(files.items()), LoggedRows(read, self.scales, columns, buckets))
+        return SideRows(tuple(files.items()), LoggedRows(read, scales, columns, buckets))
 
     def finish(self) -> dict[str, int]:
         """Append the results, then the row that finishes the repair; return its counts."""

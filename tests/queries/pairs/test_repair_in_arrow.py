@@ -88,7 +88,7 @@ def repair(
     late = pa.concat_tables([*refused, *missed])
     late = late.append_column("what", late["part"])
     times = [row["f_time_us"] for row in metrics_of(answers) if row["f_time_us"] is not None]
-    work = BucketRepair(asked, REPAIRED, max(times, default=0), whole_from_us=0)
+    work = BucketRepair(asked, REPAIRED, 1, max(times, default=0), whole_from_us=0)
     rows = pa.concat_tables(taken, promote_options="permissive")
     return work((pa.scalar(0, pa.int32()),), rows, late)
 

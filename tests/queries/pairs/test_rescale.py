@@ -117,7 +117,7 @@ def repaired(
         late = own.append_column("what", own["part"])
         raw = pa.concat_tables(taken[: end - 1], promote_options="permissive")
         rows = placed(unplaced(raw), asked, scale.buckets)
-        work = BucketRepair(asked, REPAIRED, time, whole_from_us=0)
+        work = BucketRepair(asked, REPAIRED, scale.buckets, time, whole_from_us=0)
         for bucket in set(late["bucket"].to_pylist()):
             both = (each.filter(pc.equal(each["bucket"], bucket)) for each in (rows, late))
             found.append(work((pa.scalar(bucket, pa.int32()),), *both))

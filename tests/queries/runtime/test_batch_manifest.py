@@ -100,15 +100,18 @@ def test_a_manifest_is_written_once(tmp_path: Path) -> None:
     [
         (Wanted(), 1, (Scale(1, LEAST),)),
         (Wanted(least=1), 1, (Scale(1, 1),)),
-        (Wanted(cores=lambda: 3, least=1), 40, (Scale(1, 4),)),
+        (Wanted(cores=lambda: 3, least=1, divides_rows=False), 40, (Scale(1, 4),)),
+        (Wanted(cores=lambda: 3, least=1), 8, (Scale(1, 4),)),
         (Wanted(3, least=1), 40, (Scale(1, 3),)),
-        (Wanted(cores=lambda: 2), 40, (Scale(1, LEAST),)),
+        (Wanted(cores=lambda: 2), 17, (Scale(1, LEAST),)),
+        (Wanted(cores=lambda: 2), 18, (Scale(1, 2 * LEAST),)),
+        (Wanted(cores=lambda: 2), 65, (Scale(1, 4 * LEAST),)),
         (Wanted(cores=lambda: 12), 1, (Scale(1, LEAST),)),
-        (Wanted(cores=lambda: 12), 40, (Scale(1, 16),)),
+        (Wanted(cores=lambda: 12), 33, (Scale(1, 16),)),
         (Wanted(3), 40, (Scale(1, 3),)),
     ],
 )
-def test_the_first_batch_has_what_is_asked_for_or_enough_for_the_cores_of_its_tasks(
+def test_the_first_batch_has_what_is_asked_for_or_enough_for_cores_and_memory_of_its_tasks(
     wanted: Wanted, tasks: int, expected: tuple[Scale, ...]
 ) -> None:
     assert next_scales((), 1, wanted, tasks) == expected

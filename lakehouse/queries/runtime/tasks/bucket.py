@@ -24,6 +24,7 @@ writes it anew in its own; later batches read only what was written since.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,8 +54,9 @@ MOST_SEGMENTS = 8
 _REMEMBERED = 64
 # A copy unused for so long is dropped: its query is deleted, or another process has the bucket.
 _UNUSED_S = 600.0
-# The limit of a process's copies by the size of their segments on disk; in memory they take about four times as much.
-_MOST_BYTES = psutil.virtual_memory().total // 16
+# The limit of a process's copies by the size of their segments on disk; in memory they take about five times as much.
+# There is a process for each core.
+_MOST_BYTES = psutil.virtual_memory().total // (32 * (os.cpu_count() or 1))
 
 
 def of_kind(kind: str, columns: Columns, rows: int) -> pa.Table:

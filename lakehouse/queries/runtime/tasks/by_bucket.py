@@ -165,8 +165,7 @@ def _answer(
 
 def _by_bucket(rows: pa.Table, buckets: Sequence[int]) -> Iterator[pa.Table]:
     """Yield the rows of each bucket."""
-    rows = rows.filter(pc.is_valid(rows["bucket"]))
-    bucket = rows["bucket"].to_numpy()
+    bucket = pc.fill_null(rows["bucket"], -1).to_numpy()
     order = np.argsort(bucket, kind="stable")
     firsts, lasts = (np.searchsorted(bucket[order], list(buckets), side) for side in ("left", "right"))
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
