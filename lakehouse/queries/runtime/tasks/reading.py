@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakehouse.storage.tables.table_log import Ranges
 
 # Rows of a file that are in memory at the same time.
-BATCH_ROWS = 1 << 17
+BATCH_ROWS = 1 << 16
 # A task reads one file, or so many small ones that they have about as many rows.
 ITEM_ROWS = 1 << 17
 # A file, and how many rows it has.
