@@ -156,7 +156,7 @@ class QueryRepair(ABC, Generic[R]):
         counted = {"looked_at": logged.rows, "found": 0, "gone": 0}
         if logged.rows and self.time_us is not None:
             found, whole = self.find(logged)
-            counted |= {"found": found, "gone": logged.rows - whole}
+            counted |= {"found": found, "gone": max(0, logged.rows - whole)}
         self._append_row(counted)
         return counted
 
