@@ -75,7 +75,8 @@ def compile_aggregates() -> None:
 
 
 def compile_rollups() -> None:
-    """Add up the nodes of measures and counters."""
+    """Add up the nodes of measures and counters, and the figures of columns."""
+    from lakehouse.algorithms.profile.summary import Bins, Summary, hashes_of
     from lakehouse.algorithms.rollup.counter_kernels import COUNTER, fold_nodes
     from lakehouse.algorithms.rollup.runs import fold_runs, sum_runs
 
@@ -85,6 +86,11 @@ def compile_rollups() -> None:
     for offsets, values in ((ends, np.ones(3)), (_of_arrow(ends.astype(np.int32)), _of_arrow(np.ones(3)))):
         sum_runs(offsets, values, values, is_there, is_there, *out)
     fold_nodes(np.zeros(3, COUNTER), 2)
+    # Words of a column are its own memory, which Arrow holds, or made of it.
+    for words in (np.zeros(3, np.int64), _of_arrow(np.zeros(3, np.int64))):
+        hashes_of(words, ends)
+    Summary.combined([Summary.of(0, np.zeros(3, np.int64), np.ones(3))])
+    Bins.of(np.ones(3), ends)
     times, totals, span = np.zeros(3, np.int64), np.zeros(2, np.int64), np.zeros((2, 2), np.int64)
     for kind in (np.float64, np.int64):
         extremes = np.zeros(3, kind)

@@ -25,7 +25,6 @@ from lakehouse.algorithms.profile.summary import Bins, hashes_of
 from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, sink_of
 from lakehouse.spark.row_hash import xxhash64
-from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.profiles import DAY_BINS, DAY_US, MINUTES, NO_DAY, ROWS, ColumnProfile, as_table
@@ -180,7 +179,6 @@ def fold(engine: Engine, layout: Home, stream: str) -> dict[str, int]:
     sink = sink_of(table)
     items = pa.Table.from_pylist([{"block": block, "files": _paths(read, block)} for block in sorted(blocks)])
     entries = engine.map(items, partial(_folded, sink=sink), ENTRIES, f"fold the profile of {stream}")
-    crash_point("maintain.profile-written")
     removed = [str(file.path.relative_to(table)) for file in read]
     commit_entries(table, entries, removed=removed, is_change=False)
     return {"profile_files_folded": len(read)}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
+from lakehouse.storage.profiles import read_profile
 from lakehouse.storage.tables.table_log import read_rows
 from tests.support.folded import folded, rows_of
 from tests.support.table_rows import table_rows
@@ -47,10 +48,21 @@ def logical_content(settings: Settings, name: str) -> dict[str, str]:
         "raw": raw,
         "quarantine": quarantine,
         "ledger": ledger,
+        "profile": profile_rows(settings, name),
         "rollup": nodes,
         "remembered": [(row["identity"], row["payload"]) for row in read_rows(layout.remembered(name))],
     }
     return {table: digest(rows) for table, rows in found.items()} | {"answers": answers(settings, name)}
+
+
+def profile_rows(settings: Settings, name: str) -> Iterable[Any]:
+    """Return a row a column and day of the profile, of figures that do not depend on how rows were cut into batches."""
+    for day, columns in read_profile(settings.layout, name, 0, 2**62).items():
+        for column, own in columns.items():
+            figures = own.summary
+            weights = sorted(zip(figures.bins, figures.weights, strict=True))
+            if figures.rows:
+                yield (day, column, figures.rows, figures.missing, figures.low, figures.high, weights)
 
 
 def answers(settings: Settings, name: str, measure: str = "temp") -> str:

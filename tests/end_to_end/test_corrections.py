@@ -63,6 +63,8 @@ def kill(spark: SparkSession, settings: Settings, what: str, point: str) -> None
 def content(spark: SparkSession, settings: Settings) -> dict[str, str]:
     publish.run(settings, spark, unchecked=True)
     found = pipeline.logical_content(settings, "readings")
+    # A retraction leaves the profile as it is: it says what was accepted.
+    del found["profile"]
     # What came in, came in: a retraction changes no count of the ledger.
     return {table: found[table] for table in ("raw", "quarantine", "rollup", "answers")}
 
