@@ -15,6 +15,8 @@ def take_secrets(params: Mapping[str, Any] | None) -> None:
         LookupError: Airflow has none of that id, or cannot be asked, which may pass.
         ConfigError: there is no configuration, or a Connection lacks what is asked for.
     """
+    from airflow.sdk.log import mask_secret
+
     from lakehouse.config.airflow.homes import airflow_home
     from lakehouse.config.airflow.secrets import is_given
     from lakehouse.config.config_paths import config_file
@@ -26,8 +28,6 @@ def take_secrets(params: Mapping[str, Any] | None) -> None:
             for name, value, is_secret in _looked_up(key, *reference.split(":", 1)):
                 os.environ[name] = value
                 if is_secret:
-                    from airflow.sdk.log import mask_secret
-
                     mask_secret(value)
 
 

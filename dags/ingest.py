@@ -38,8 +38,10 @@ def ingest(home: AirflowHome) -> Any:
 
         return run_one(ingest.run, stream, params) | {"position": position(stream, params)}
 
+    # One for each stream that may be slow, and one for the others: more would pile up on a busy machine.
+    runs = {"max_active_runs": min(len(home.streams) + 1, *SEVERAL.values())}
     with DAG(
-        schedule=home.settings.ingest, doc_md=__doc__, **dag_defaults(home, "ingest", "tables") | SEVERAL
+        schedule=home.settings.ingest, doc_md=__doc__, **dag_defaults(home, "ingest", "tables") | runs
     ) as made:
         takes = [task_of(take, {"stream": name}, outlets=[asset(home, "raw", name)]) for name in home.streams]
         choose() >> takes

@@ -149,6 +149,10 @@ def test_what_may_start_spark_is_in_the_pool_and_what_only_looks_is_not(name: st
     }
 
 
+def test_runs_that_read_pile_up_no_further_than_slow_streams_explain() -> None:
+    assert [_dag(name).max_active_runs for name in ("ingest", "rollups")] == [3, 16]
+
+
 def test_what_has_landed_goes_on_to_be_published_before_more_is_read() -> None:
     order = ("ingest", "rollups", "quality", "publish")
     weights = [{task.priority_weight for task in _dag(name).tasks} for name in order]

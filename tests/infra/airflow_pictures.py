@@ -1,6 +1,6 @@
 """Pictures of Airflow's pages as a standing Airflow shows them: the grid and graph of a DAG, and the assets.
 
-The test that takes them has them in its own folder; with TIDEMARK_PICTURES=docs/pictures they are those of the documents.
+The test that takes them has them in its own folder; TIDEMARK_PICTURES=docs/pictures makes those of the documents.
 """
 
 from __future__ import annotations
