@@ -46,8 +46,8 @@ class AirflowSettings(BaseModel):
 
     ``prefix`` begins the names of DAGs and assets, so that many homes live in one Airflow. ``retries`` come after one
     minute, two, four and so on. A task that takes longer than ``task_timeout`` is ended and tried again; it goes on
-    after the last batch that it finished. ``pool`` bounds how many tasks that may start Spark run at once. ``secrets``: what tasks take from
-    Connections and Variables (``secrets.py``).
+    after the last batch that it finished. ``pool`` bounds how many tasks that may start Spark run at once. ``secrets``:
+    what tasks take from Connections and Variables (``secrets.py``).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
