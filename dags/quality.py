@@ -3,6 +3,7 @@
 - **Job** `jobs/check_quality.py`, one task per stream
 - **Reads** `ledger`, `raw`, `quarantine` and `rollup`
 - **Writes** `quality` (history) and the pages under `reports`; a stream that passed starts `publish`
+- **If a rule is about freshness, volume or silence** it also runs as often as `watch`, because nothing may come
 - **If it is late** nothing new is published; a failed task's error names the rules and the report
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable
 
 from dags._assets import EVENTS, any_of, asset
 from dags._choice import choice, task_of
@@ -37,13 +38,23 @@ def quality(home: AirflowHome) -> Any:
         return run_one(check_quality.run, stream, params)
 
     with DAG(
-        schedule=any_of(home, "rollup"), doc_md=__doc__, **dag_defaults(home, "quality", "gate") | SEVERAL
+        schedule=_schedule(home), doc_md=__doc__, **dag_defaults(home, "quality", "gate") | SEVERAL
     ) as made:
         checks = [
             task_of(check, {"stream": name}, outlets=[asset(home, "checked", name)]) for name in home.streams
         ]
         choose(EVENTS) >> checks
     return made
+
+
+def _schedule(home: AirflowHome) -> Any:
+    """Return when checks run: after news, and as often as the watch where a rule may fail because nothing comes."""
+    changed = any_of(home, "rollup")
+    if changed is None or not home.has_time_rules:
+        return changed
+    return AssetOrTimeSchedule(
+        timetable=CronTriggerTimetable(home.settings.watch, timezone="UTC"), assets=changed
+    )
 
 
 for home in airflow_homes():

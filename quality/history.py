@@ -87,7 +87,7 @@ def verified_through(table: Path, stream: str) -> int:
         return -1
     verdicts = dataset(list(log.files))
     # A rule that warns stops nothing.
-    judged = (ds.field("stream") == stream) & (ds.field("table") != WARNINGS)
+    judged = (ds.field("stream") == stream) & ~ds.field("table").isin(WARNINGS)
     rows = verdicts.to_table(columns=["run_id", "batch", "success"], filter=judged)
     runs = rows.group_by("run_id").aggregate([("success", "min"), ("batch", "max")])
     newest = pc.max(runs.filter(runs["success_min"])["batch_max"]).as_py()

@@ -76,8 +76,8 @@ def record_verdicts(
     ]
     append(layout.quality, subject, through, verdicts)
     broken = [verdict for verdict in verdicts if not verdict.success]
-    failed = [verdict for verdict in broken if verdict.table != WARNINGS]
-    for warned in (verdict for verdict in broken if verdict.table == WARNINGS):
+    failed = [verdict for verdict in broken if verdict.table not in WARNINGS]
+    for warned in (verdict for verdict in broken if verdict.table in WARNINGS):
         log.warning("%s %s: %s", kind, name, warned)
     report = report_page(layout)
     if failed:

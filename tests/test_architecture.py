@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "lakehouse/ingest": RUN_BY_ENGINE,
     "lakehouse/rollup": {*RUN_BY_ENGINE, "lakehouse/ingest"},
     "lakehouse/corrections": {*RUN_BY_ENGINE, "lakehouse/ingest", "lakehouse/rollup"},
-    "lakehouse/checks": {*RUN_BY_ENGINE, "lakehouse/ingest"},
+    "lakehouse/checks": {*RUN_BY_ENGINE, "lakehouse/ingest", "lakehouse/rollup"},
     "lakehouse/propose": {*ON_DISK, "lakehouse/ingest"},
     "lakehouse/serving": {*ON_DISK, "sql"},
     "lakehouse/web": {*ON_DISK, "lakehouse/serving"},

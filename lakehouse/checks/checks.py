@@ -36,8 +36,9 @@ from lakehouse.checks.file_figures import (
 )
 from lakehouse.checks.repeats import repeated_identities
 from lakehouse.checks.rollup_checks import rollup_frame, unmeasured
-from lakehouse.checks.stream_rules import rejections, rule_frames
+from lakehouse.checks.stream_rules import rejections, rule_frames, value_verdicts
 from lakehouse.checks.table_rows import TableRows
+from lakehouse.checks.time_rules import Judged, Timeline, time_verdicts
 from lakehouse.ingest.quarantine import rejected_records
 from lakehouse.spark.deviations import Frame
 from lakehouse.spark.tables import exists
@@ -183,12 +184,13 @@ def _marker_of(rollup: TableRows) -> Marker:
     return Marker(newest, max((row["batch"] for row in marks), default=0))
 
 
-def measure(tables: Tables, engine: Engine) -> tuple[list[Frame], Measured]:
+def measure(tables: Tables, engine: Engine, timeline: Timeline | None = None) -> tuple[list[Frame], Measured]:
     """Return the frames of a stream's tables, and what each file of its rollup measures.
 
-    They are of totals, and of ledger, quarantine, raw and rollup where these have rows to judge.
+    They are of totals, of ledger, quarantine, raw and rollup where these have rows to judge, and of the stream's rules:
+    those over time by the ``timeline``.
     """
-    figures = _figures(tables, engine)
+    figures = _figures(tables, engine, timeline)
     quarantine = {row["batch"]: row for row in _by_batch(figures[QUARANTINE])}
     raw = _by_batch(figures[RAW])
     is_new = tables.since < tables.through
@@ -198,26 +200,30 @@ def measure(tables: Tables, engine: Engine) -> tuple[list[Frame], Measured]:
         Frame("quarantine", ("batch",), [_quarantine_row(tables, row) for row in quarantine.values()]),
         Frame("raw", ("batch",), list(_raw_rows(tables, raw, figures[RAW], engine)) if is_new else []),
     ]
-    if is_new:
-        frames += [*rule_frames(tables.stream, raw, figures[RAW]), *rejections(tables.stream, tables.ledger)]
     measured: Measured = {}
     if tables.rollup:
         known = {path: tables.checked.files.get(path, ()) for path in tables.rollup.names}
         measured = {**known, **figures[ROLLUP]}
+    verdicts = value_verdicts(tables.stream, raw, figures[RAW]) if is_new else {}
+    if timeline:
+        verdicts |= time_verdicts(Judged(timeline, tables.rollup, tables.horizons, measured, engine))
+    frames += rule_frames(tables.stream, verdicts)
+    frames += rejections(tables.stream, tables.ledger) if is_new else ()
     if tables.marker and tables.marker.newest_us is not None:
         accepted = tables.accepted(tables.marker.batch)
         frames.append(rollup_frame(tables.stream, tables.horizons, measured, accepted))
     return [frame for frame in frames if frame.rows], measured
 
 
-def _figures(tables: Tables, engine: Engine) -> Figures:
+def _figures(tables: Tables, engine: Engine, timeline: Timeline | None) -> Figures:
     """Return the figures of files that have new rows, and of those of the rollup that no check has measured."""
     new = ("batch", tables.since + 1, tables.through)
     of = {RAW: tables.raw.between(*new), QUARANTINE: tables.quarantine.between(*new)}
     if tables.rollup:
         names = unmeasured(tables.rollup.names, tables.checked.files, tables.horizons)
         of[ROLLUP] = tables.rollup.named(names)
-    measuring = Measuring(tables.stream, tables.since, tables.through, tables.horizons)
+    counted = timeline.counted if timeline else ()
+    measuring = Measuring(tables.stream, tables.since, tables.through, tables.horizons, counted)
     return file_figures(engine, measuring, of, f"check the tables of {tables.stream.name}")
 
 

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.profile.summary import Summary
 from lakehouse.checks.column_figures import summary_of
 from lakehouse.checks.stream_rules import BROKEN, EXAMPLES, JUDGED, examples_of, sources_of, worst_of
+from lakehouse.checks.time_nodes import Counted
 from lakehouse.config.columns import sql_type
 from lakehouse.ingest.parser.plain_values import arrow_type
 from lakehouse.ingest.parser.row_rules import verdicts
@@ -48,12 +49,13 @@ Figures = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Measuring:
-    """Inputs of tasks: the batches that are judged, and from where on levels keep their nodes."""
+    """Inputs of tasks: batches that are judged, from where on levels keep nodes, and periods whose rows are counted."""
 
     stream: Stream
     since: int
     through: int
     horizons: Sequence[int]
+    counted: Sequence[Counted] = ()
 
     def columns(self, table: str, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a table that are looked at; one that came later is not there before its first row."""
@@ -76,9 +78,7 @@ class Measuring:
     def of_file(self, table: str, pieces: Iterator[pa.Table]) -> Any:
         """Return the figures of a file's rows."""
         if table == ROLLUP:
-            by = ["level", "grouping"]
-            nodes = [added([self._of_nodes(rows)], by) for rows in pieces]
-            return added(nodes, by).to_pylist() if nodes else []
+            return self._of_rollup(pieces)
         counts, times, held = list[pa.Table](), list[int](), 0
         examples, sources = dict[str, list[str]](), dict[str, Counter[str]]()
         parts: dict[str, list[Summary]] = {name: [] for name in self.stream.summed_columns}
@@ -100,6 +100,21 @@ class Measuring:
         columns = {name: asdict(Summary.combined(of)) for name, of in parts.items() if of}
         broken = {"examples": examples, "sources": sources}
         return {"held": held, **ends, "rows": rows_of, **broken, "columns": columns}
+
+    def _of_rollup(self, pieces: Iterator[pa.Table]) -> list[Row]:
+        """Return the figures of a file's nodes by level and grouping, with rows of ``periods``: width, start, rows."""
+        by, nodes = ["level", "grouping"], list[pa.Table]()
+        periods: dict[Counted, Counter[int]] = {counted: Counter() for counted in self.counted}
+        for rows in pieces:
+            nodes.append(added([self._of_nodes(rows)], by))
+            for counted, own in periods.items():
+                own.update(counted.rows(rows))
+        figures: list[Row] = added(nodes, by).to_pylist() if nodes else []
+        for counted, own in periods.items():
+            for row in figures:
+                if (row["level"], row["grouping"]) == (counted.level, counted.grouping):
+                    row.setdefault("periods", []).extend([counted.per_us, *each] for each in own.items())
+        return figures
 
     def _of_raw(
         self, rows: pa.Table, examples: dict[str, list[str]], sources: dict[str, Counter[str]]

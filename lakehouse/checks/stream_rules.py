@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from lakehouse.storage.masks import form_of
 
 if TYPE_CHECKING:
     from lakehouse.config.rules import Rule
+    from lakehouse.config.rules.over_time import TimeRule
     from lakehouse.config.stream import Stream
 
 # Before the name of a rule: how many rows it judges, and how many of them break it.
@@ -30,23 +31,48 @@ EXAMPLES, SOURCES, _COUNTED = 3, 5, 100
 _LONGEST = 40
 # A share is a double: 0.001 of 1,000 rows is one row.
 _ROUNDING = 1e-6
-_TABLES = {"withhold": "rules", "warn": WARNINGS}
+_TABLES = {"withhold": ("rules", "time_rules"), "warn": WARNINGS}
 Row = dict[str, Any]
 
 
-def rule_frames(stream: Stream, raw: Sequence[Row], files: Mapping[str, Row]) -> Iterator[Frame]:
-    """Yield the frames of a stream's rules about new rows, by batch and by file; without any, every rule holds."""
-    for on_failure, table in _TABLES.items():
-        rules = [rule for rule in stream.checked_rules if rule.on_failure == on_failure]
-        whole = [rule for rule in rules if rule.expectation.whole]
-        counts = {rule.name: _counts(rule, raw, files) for rule in rules if rule not in whole}
-        judged = {rule.name: _as_a_whole(rule, raw, files) for rule in whole}
-        judged |= {rule.name: _judged(rule, counts[rule.name], files) for rule in rules if rule not in whole}
-        if judged:
-            deviations = {name: deviation for name, (deviation, _) in judged.items()}
-            says = {rule.name: rule.sentence for rule in rules}
-            seen = {name: sentence for name, (_, sentence) in judged.items()}
-            yield Frame(table, (), [deviations], says, seen, counts)
+class Verdict(NamedTuple):
+    """Distance of a rule from holding, 0 if it does, a sentence on what was seen, and the same in rows."""
+
+    deviation: float
+    seen: str
+    counts: Counts | None = None
+
+
+def rule_frames(stream: Stream, verdicts: Mapping[str, Verdict]) -> Iterator[Frame]:
+    """Yield the frames of those of a stream's rules that have a verdict, by what follows where one does not hold."""
+    of_table: dict[str, list[Rule | TimeRule]] = {}
+    for rule in stream.rules:
+        if rule.name in verdicts:
+            of_table.setdefault(_table_of(rule), []).append(rule)
+    for table, rules in of_table.items():
+        own = {rule.name: verdicts[rule.name] for rule in rules}
+        yield Frame(
+            table,
+            (),
+            [{name: verdict.deviation for name, verdict in own.items()}],
+            {rule.name: rule.sentence for rule in rules},
+            {name: verdict.seen for name, verdict in own.items()},
+            {name: verdict.counts for name, verdict in own.items() if verdict.counts},
+        )
+
+
+def _table_of(rule: Rule | TimeRule) -> str:
+    """Return the table of a rule; rules that are judged although nothing is new have tables of their own."""
+    of_now = getattr(rule, "is_of_now", False)
+    return _TABLES[rule.on_failure][of_now]
+
+
+def value_verdicts(stream: Stream, raw: Sequence[Row], files: Mapping[str, Row]) -> dict[str, Verdict]:
+    """Return the verdicts of a stream's rules about values of new rows, by batch and by file; without any all hold."""
+    return {
+        rule.name: (_as_a_whole if rule.expectation.whole else _judged)(rule, raw, files)
+        for rule in stream.checked_rules
+    }
 
 
 def rejections(stream: Stream, ledger: Sequence[Row]) -> Iterator[Frame]:
@@ -75,18 +101,19 @@ def _counts(rule: Rule, raw: Sequence[Row], files: Mapping[str, Row]) -> Counts:
     return Counts(judged, number, sources.most_common(SOURCES))
 
 
-def _as_a_whole(rule: Rule, raw: Sequence[Row], files: Mapping[str, Row]) -> tuple[float, str]:
+def _as_a_whole(rule: Rule, raw: Sequence[Row], files: Mapping[str, Row]) -> Verdict:
     """Return how far a figure of all new rows is outside of its range, and a sentence on it."""
     if not raw:
-        return 0.0, "no new row to judge"
+        return Verdict(0.0, "no new row to judge")
     if not rule.columns:
-        return judged_figures(rule, Summary(sum(row["found"] for row in raw)))
+        return Verdict(*judged_figures(rule, Summary(sum(row["found"] for row in raw))))
     parts = [of["columns"][rule.columns[0]] for of in files.values() if of["columns"]]
-    return judged_figures(rule, combined(parts))
+    return Verdict(*judged_figures(rule, combined(parts)))
 
 
-def _judged(rule: Rule, counts: Counts, files: Mapping[str, Row]) -> tuple[int, str]:
+def _judged(rule: Rule, raw: Sequence[Row], files: Mapping[str, Row]) -> Verdict:
     """Return how many rows break a rule beyond those that may, and a sentence on them."""
+    counts = _counts(rule, raw, files)
     count, number = counts.judged, counts.broken
     allowed = int((1 - rule.mostly) * count + _ROUNDING)
     seen = f"{number:,} of {count:,} new rows do not"
@@ -94,7 +121,7 @@ def _judged(rule: Rule, counts: Counts, files: Mapping[str, Row]) -> tuple[int, 
         seen += f" ({number / count:.2%}), such as "
         found = (example for of in files.values() for example in of["examples"].get(rule.name, ()))
         seen += "; ".join(islice(found, EXAMPLES))
-    return max(number - allowed, 0), seen
+    return Verdict(max(number - allowed, 0), seen, counts)
 
 
 def examples_of(rows: pa.Table, values: Mapping[str, pa.ChunkedArray], breaks: pa.Array) -> list[str]:

@@ -16,10 +16,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from lakehouse.algorithms.rollup.levels import validate_levels
-from lakehouse.config.columns import NAME, RESERVED, Column
+from lakehouse.config.columns import NAME, RESERVED
 from lakehouse.config.durations import format_duration
 from lakehouse.config.problems import Problem, nearest
-from lakehouse.config.rules import Rule
+from lakehouse.config.rules.checks import rule_problems
 from lakehouse.config.source_checks import source_problems
 from lakehouse.config.stream import Stream
 
@@ -63,7 +63,7 @@ def stream_problems(stream: Stream) -> list[Problem]:
         _sums,
         _groupings,
         _levels,
-        _rules,
+        rule_problems,
         _bounds,
         source_problems,
     )
@@ -167,47 +167,6 @@ def _levels(stream: Stream) -> Iterator[Problem]:
         yield Problem(f"levels, {level}", found, expected)
 
 
-def _rules(stream: Stream) -> Iterator[Problem]:
-    names = [rule.name for rule in stream.rules]
-    for number, rule in enumerate(stream.rules):
-        key = f"rules.{number}"
-        if names.count(rule.name) > 1:
-            yield Problem(f"{key}.name", repr(rule.name), "another name for each rule")
-        keys = rule.expectation.columns
-        # A pair has a key for each column, a list one for all.
-        for place, name in zip(
-            keys * (len(rule.columns) if len(keys) == 1 else 1), rule.columns, strict=True
-        ):
-            column, wanted = stream.all_columns.get(name), rule.expectation.type
-            if column is None:
-                yield Problem(f"{key}.{place}", repr(name), nearest(name, stream.all_columns))
-            elif wanted not in ("any", column.type) and not (wanted == "number" and column.is_number):
-                yield Problem(f"{key}.{place}", f"{name!r} of type {column.type}", f"a {wanted}")
-        kinds = {name: stream.all_columns[name] for name in rule.columns if name in stream.all_columns}
-        yield from _values_of_rule(key, rule, kinds)
-        if rule.is_comparison and len({each.is_number or each.type for each in kinds.values()}) > 1:
-            types = ", ".join(f"{name!r} of type {each.type}" for name, each in kinds.items())
-            yield Problem(f"{key}.{keys[0]}", types, "columns that can be compared with each other")
-
-
-def _values_of_rule(key: str, rule: Rule, columns: Mapping[str, Column]) -> Iterator[Problem]:
-    """Yield values that a rule compares with a column of another type."""
-    lists = [("value_set", rule.columns[0], rule.value_set)] if rule.value_set else []
-    lists += [
-        ("value_pairs_set", *each)
-        for each in zip(rule.columns, zip(*rule.value_pairs_set, strict=True), strict=False)
-    ]
-    for place, name, values in lists:
-        column = columns.get(name)
-        wanted = {"string": str, "boolean": bool}.get(column.type, int | float) if column else object
-        for value in values:
-            if not isinstance(value, wanted) or (isinstance(value, bool) and column and column.is_number):
-                kind = column.type if column else ""
-                yield Problem(
-                    f"{key}.{place}", f"{value!r} for {name!r} of type {kind}", f"values of type {kind}"
-                )
-
-
 def _bounds(stream: Stream) -> Iterator[Problem]:
     low, high = stream.event_time_bounds
     if low >= high:
@@ -269,12 +228,13 @@ def _shown(value: Any, parts: Sequence[str]) -> str:
 
 
 def _fields_at(model: type[BaseModel], path: Sequence[str]) -> list[str]:
-    """Return the fields of the model that a path leads to; a path through a dict passes over its key."""
-    found = model
+    """Return the fields of the models that a path leads to; a path through a dict passes over its key."""
+    models = [model]
     for part in path:
-        field = found.model_fields.get(part)
-        found = next(_models_in(field.annotation), found) if field else found
-    return [name for name in found.model_fields if name not in ("name", "config")]
+        fields = [each.model_fields[part] for each in models if part in each.model_fields]
+        models = [inner for field in fields for inner in _models_in(field.annotation)] or models
+    names = dict.fromkeys(name for each in models for name in each.model_fields)
+    return [name for name in names if name not in ("name", "config")]
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -10,13 +10,15 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PrivateAttr,
+    Tag,
     model_validator,
 )
 
 from lakehouse.config.columns import ArrowPattern, Column, Thousands
-from lakehouse.config.durations import AHEAD_US, EXPECTED, format_duration, parse_duration
+from lakehouse.config.durations import AHEAD_US, Kept, Microseconds, Wait, format_duration, parse_duration
 from lakehouse.config.levels import StreamLevels
 from lakehouse.config.lines import (
     HEADS,
@@ -29,6 +31,7 @@ from lakehouse.config.lines import (
     Widths,
 )
 from lakehouse.config.rules import Rule
+from lakehouse.config.rules.over_time import TimeRule
 from lakehouse.config.times import ArrivalTime, TimeColumn
 from lakehouse.config.where import Where, condition, fields_of
 
@@ -38,22 +41,8 @@ KNOWN_WITH_TIME = "90d"
 _ZONES_APART = parse_duration("2d")
 
 
-def _duration(value: Any) -> int:
-    # A bare number would be taken for microseconds, which nobody who writes one means.
-    return parse_duration(value if isinstance(value, str) else "")
-
-
-def _wait(value: Any) -> int:
-    if value == 0 and value is not False:
-        return 0
-    try:
-        return parse_duration(value if isinstance(value, str) else "", least=0)
-    except ValueError as error:
-        raise ValueError(f"{error}, or 0") from None
-
-
-def _kept(value: Any) -> int | None:
-    return None if value in (None, "forever") else _duration(value)
+def _is_about_values(rule: Any) -> bool:
+    return "expect" in rule if isinstance(rule, dict) else isinstance(rule, Rule)
 
 
 def instant_us(value: Any) -> int:
@@ -98,10 +87,11 @@ def _has_time(table: Mapping[str, Any]) -> bool:
     )
 
 
-Microseconds = Annotated[int, BeforeValidator(_duration), Field(description=EXPECTED)]
-# A duration that may be none at all.
-Wait = Annotated[int, BeforeValidator(_wait), Field(description=EXPECTED)]
-Kept = Annotated[int | None, BeforeValidator(_kept)]
+# Tags are no keys: an error does not name what stands in brackets.
+AnyRule = Annotated[
+    Annotated[Rule, Tag("(values)")] | Annotated[TimeRule, Tag("(time)")],
+    Discriminator(lambda rule: "(values)" if _is_about_values(rule) else "(time)"),
+]
 Instant = Annotated[int, BeforeValidator(instant_us)]
 Start = Annotated[str | int, BeforeValidator(_start)]
 Texts = tuple[Annotated[str, Field(min_length=1)], ...]
@@ -256,7 +246,7 @@ class Stream(_Part):
     latest: Wait = parse_duration("1d")
     site: str | None = Field(default=None, min_length=1)
     columns: dict[str, Column] = Field(default_factory=dict)
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[AnyRule, ...] = ()
     _listed_us: int | None = PrivateAttr(None)
 
     @model_validator(mode="before")
@@ -340,12 +330,21 @@ class Stream(_Part):
     @property
     def row_rules(self) -> tuple[Rule, ...]:
         """The rules that reject each row which breaks them."""
-        return tuple(rule for rule in self.rules if rule.on_failure == "quarantine")
+        return tuple(rule for rule in self._of_values if rule.on_failure == "quarantine")
+
+    @property
+    def _of_values(self) -> tuple[Rule, ...]:
+        return tuple(rule for rule in self.rules if isinstance(rule, Rule))
+
+    @property
+    def time_rules(self) -> tuple[TimeRule, ...]:
+        """The rules over time."""
+        return tuple(rule for rule in self.rules if isinstance(rule, TimeRule))
 
     @property
     def checked_rules(self) -> tuple[Rule, ...]:
-        """The rules that checks judge: about how many rows may break them, or about all new rows as a whole."""
-        return tuple(rule for rule in self.rules if rule.on_failure != "quarantine")
+        """The rules that checks judge of values: how many rows may break them, or all new rows as a whole."""
+        return tuple(rule for rule in self._of_values if rule.on_failure != "quarantine")
 
     @property
     def share_rules(self) -> tuple[Rule, ...]:
@@ -384,7 +383,8 @@ class Stream(_Part):
 
     def checked_definition(self) -> str:
         """Declaration that checks depend on: after a change of it, all rows are judged anew."""
-        rules = ", ".join(rule.model_dump_json(exclude_defaults=True) for rule in self.checked_rules)
+        judged = (*self.checked_rules, *self.time_rules)
+        rules = ", ".join(rule.model_dump_json(exclude_defaults=True) for rule in judged)
         return f"{self.definition()} rules [{rules}]" if rules else self.definition()
 
     def _kind(self, measure: str) -> str:

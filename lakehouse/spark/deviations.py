@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# Tables of rules that a stream declares: those that are reported and stop nothing, and those that reject rows, which
-# are counted and not judged.
-WARNINGS, REJECTIONS = "warnings", "rejections"
+# Tables of rules that a stream declares: those that are reported and stop nothing, about new rows and about now, and
+# those that reject rows, which are counted and not judged.
+WARNINGS, REJECTIONS = ("warnings", "time_warnings"), "rejections"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class Checked:
     """Batches up to ``through`` have passed (-1: none); ``day`` is when everything was last checked, in UTC.
 
     ``totals``: sums of the ledger over them. ``files``: of each file of the rollup its metrics by level and grouping,
-    measured under the ``definition``.
+    measured under the ``definition``. ``live``: one of these batches came within ``latest`` of its newest row.
     """
 
     through: int = -1
@@ -32,6 +32,7 @@ class Checked:
     definition: str = ""
     totals: Mapping[str, int] = field(default_factory=dict)
     files: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    live: bool = False
 
 
 @dataclass(frozen=True)

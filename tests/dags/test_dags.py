@@ -86,6 +86,17 @@ def test_a_dag_is_named_by_prefix_and_file_and_explains_itself(name: str, config
     assert {task.owner for task in dag.tasks} == {"ops"}
 
 
+def test_checks_also_run_by_the_clock_where_a_rule_may_fail_because_nothing_comes(config: Path) -> None:
+    rule = "[[streams.alpha.rules]]\n{}\n"
+    config.write_text(CONFIG + rule.format('expect = "column_values_to_be_null"'))
+    assert not hasattr(_dag("quality").timetable, "timetable")
+
+    config.write_text(CONFIG + rule.format('freshness = "15m"'))
+
+    assert _dag("quality").timetable.timetable.expression == "*/5 * * * *"
+    assert _wakes("quality") == {"rollup/alpha", "rollup/beta"}
+
+
 def test_two_homes_live_in_one_airflow(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "south" / "tidemark.toml"
     other.parent.mkdir()

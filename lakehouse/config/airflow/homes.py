@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -38,6 +39,8 @@ def _prefix(text: str) -> str:
 # As columns.NAME, whose module takes long to load.
 _QUERY = re.compile(r"[a-z][a-z0-9_]{0,99}")
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
+# As rules/over_time.py, whose module takes long to load.
+_OF_NOW = {"freshness", "volume", "silent"}
 Duration = Annotated[timedelta, BeforeValidator(_timedelta)]
 
 
@@ -66,7 +69,10 @@ class AirflowSettings(BaseModel):
 
 @dataclass(frozen=True)
 class AirflowHome:
-    """One configuration as its DAGs need it; ``config`` is its path where tasks must be given it, else None."""
+    """One configuration as its DAGs need it; ``config`` is its path where tasks must be given it, else None.
+
+    ``has_time_rules``: a stream has rules that may fail because time goes on.
+    """
 
     config: str | None
     settings: AirflowSettings
@@ -74,6 +80,7 @@ class AirflowHome:
     tables: str | None
     streams: tuple[str, ...]
     queries: tuple[str, ...]
+    has_time_rules: bool = False
 
 
 def airflow_homes() -> list[AirflowHome]:
@@ -116,7 +123,14 @@ def airflow_home(path: Path, home: Path | None = None, named: str | None = None)
         tuple(_table(content, "streams")),
         # A file of another name is no query, and could not be a task.
         tuple(sorted(file.stem for file in folder.glob("*.sql") if _QUERY.fullmatch(file.stem))),
+        any(_OF_NOW.intersection(rule) for rule in _rules(content)),
     )
+
+
+def _rules(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for stream in _table(content, "streams").values():
+        rules = stream.get("rules") if isinstance(stream, dict) else None
+        yield from (rule for rule in (rules if isinstance(rules, list) else ()) if isinstance(rule, dict))
 
 
 def _table(content: dict[str, Any], name: str) -> dict[str, Any]:

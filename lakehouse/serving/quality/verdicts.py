@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 RUNS, MOST_DAYS = 30, 30
 DAY_US = 86_400_000_000
-# Tables of rules that the stream declares; the first stops nothing, and rows that break one of the second are rejected.
-WARNINGS, REJECTIONS, OWN = "warnings", "rejections", ("rules", "warnings", "rejections")
+# Tables of rules that the stream declares; the first stop nothing, and rows that break one of the third are rejected.
+WARNINGS, REJECTIONS = ("warnings", "time_warnings"), "rejections"
+OWN = ("rules", "time_rules", *WARNINGS, REJECTIONS)
 Fields = dict[str, Any]
 
 
@@ -85,7 +86,7 @@ def _rule(runs: Sequence[Fields]) -> Fields:
 
 def _state(run: Fields) -> str:
     if not run["success"]:
-        return "warns" if run["table"] == WARNINGS else "fails"
+        return "warns" if run["table"] in WARNINGS else "fails"
     return "rejects" if run["table"] == REJECTIONS and run["broken"] else "holds"
 
 

@@ -1,0 +1,12 @@
+"""Rules of a stream, as ``[[streams.<name>.rules]]`` declares them.
+
+values.py      about values of rows and columns, as Great Expectations has them
+over_time.py   freshness, volume, silence, lateness and the like, which it has not
+suites.py      the first, read from files in Great Expectations' own format
+checks.py      problems that need the stream to be seen
+"""
+
+from __future__ import annotations
+
+from lakehouse.config.rules.values import EXPECTATIONS as EXPECTATIONS
+from lakehouse.config.rules.values import Rule as Rule
