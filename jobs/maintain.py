@@ -41,8 +41,8 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """
     layout, history_us, figures = settings.layout, settings.tables.history, Counter[str]()
     raw, built, wait = layout.raw(stream), layout.rollup(stream), lease_timeout_s(layout)
-    places = (layout.quarantine, layout.ledger, layout.corrections, layout.remembered, layout.unchecked)
-    by_ingest = [table(stream) for table in places]
+    places = (layout.quarantine, layout.ledger, layout.remembered, layout.unchecked)
+    by_ingest = [table(stream) for table in (*places, layout.corrections, layout.retracted)]
     with tables.lease(raw, wait), tables.lease(built, wait):
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))

@@ -1,7 +1,7 @@
 """Find what registered queries have missed, from their logs and raw: pairs, results of joins, and parts of answers.
 
-Safe while queries run: a join is repaired beside its batches, an aggregate between them. Running it again finds
-nothing twice.
+What rests on rows that were retracted since is withdrawn, between batches. Safe while queries run: a join is repaired
+beside its batches, an aggregate between them. Running it again finds nothing twice.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from jobs.run_queries import run_of
 from jobs.running.command import run_for
-from lakehouse.queries.kind import kind_of
-from lakehouse.queries.runtime.repair import NOTHING, drain_repairs
+from lakehouse.queries.runtime.batch_manifest import waiting_retractions
+from lakehouse.queries.runtime.repair import NOTHING, drain_repairs, is_between_batches
+from lakehouse.queries.runtime.withdrawal import drain_withdrawals
 from lakehouse.settings import Settings
 from lakehouse.spark import tables
 
@@ -24,22 +25,24 @@ TIMEOUT_S = 600
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
-    """Repair all finished batches of a query; return how many logged rows were processed and what was found.
+    """Repair all finished batches of a query; return how many logged rows were processed, results found and withdrawn.
 
     Raises:
         LeaseHeld: if another process repairs this query now, or runs one that must not run meanwhile for longer than
             TIMEOUT_S.
     """
-    layout, kind = settings.layout, kind_of(settings.query(query))
-    if not kind.has("repair"):
-        return dict(NOTHING)
-    repair = kind.file("repair").Repair
+    layout, asked = settings.layout, settings.query(query)
     with tables.lease(layout.repairs(query)):
         if not tables.exists(layout.queries(query)):
             return dict(NOTHING)
+        withdraws = bool(waiting_retractions(layout, query, asked.streams))
         batches = tables.lease(layout.queries(query), timeout_s=TIMEOUT_S)
-        with batches if repair.between_batches else nullcontext():
-            return drain_repairs(run_of(settings, spark, query))
+        with batches if withdraws or is_between_batches(asked) else nullcontext():
+            run = run_of(settings, spark, query)
+            totals = drain_repairs(run)
+            if withdraws:
+                drain_withdrawals(run, totals)
+            return totals
 
 
 main = partial(run_for, "query", run)

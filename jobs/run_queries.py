@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,11 +17,13 @@ from pyspark.sql import SparkSession
 from jobs.running.command import run_for
 from lakehouse.engine import engine_of
 from lakehouse.queries.kind import Query, definition_of, kind_of
-from lakehouse.queries.runtime.batch_manifest import Wanted
+from lakehouse.queries.runtime.batch_manifest import Wanted, waiting_retractions
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
-from lakehouse.queries.runtime.run import QueryRun
+from lakehouse.queries.runtime.repair import drain_repairs
+from lakehouse.queries.runtime.run import QueryRun, add_all
 from lakehouse.queries.runtime.scan.readers import scan_group
 from lakehouse.queries.runtime.scan.rounds import Rounds
+from lakehouse.queries.runtime.withdrawal import drain_withdrawals
 from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import cores_of
@@ -45,7 +48,11 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     if asked.row_scans():
         return _run_together(settings, spark, asked)
     with tables.lease(settings.layout.queries(query)):
-        return run_of(settings, spark, query).drain()
+        one = run_of(settings, spark, query)
+        done = one.drain()
+        if _is_withdrawn(one):
+            add_all(done, one.drain())
+        return done
 
 
 def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict[str, Any]:
@@ -55,10 +62,30 @@ def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict
         # In the same order everywhere, so that jobs of two queries that share scans cannot wait for each other.
         together = [query.name for query in group if _comes_along(settings, query, asked, leases, end)]
         runs = tuple(run_of(settings, spark, name) for name in together)
-        done = Rounds(engine_of(spark), settings.layout, runs, policy=settings.queries.policy).drain()
+        rounds = Rounds(engine_of(spark), settings.layout, runs, policy=settings.queries.policy)
+        done = rounds.drain()
+        if withdrawn := tuple(filter(_is_withdrawn, runs)):
+            for name, more in replace(rounds, runs=withdrawn).drain().items():
+                add_all(done[name], more)
     if stopped := read_failure(settings.layout, asked.name):
         raise QueryFailed(f"query {asked.name} is stopped: {stopped}")
     return done[asked.name]
+
+
+def _is_withdrawn(run: QueryRun[Any]) -> bool:
+    """Withdraw what rests on rows that were retracted, so that batches go on; return whether there was anything.
+
+    Nothing is done if another process repairs the query now: it waits for these batches, and then withdraws that too.
+    """
+    layout, name = run.layout, run.query.name
+    if not waiting_retractions(layout, name, run.query.streams):
+        return False
+    try:
+        with tables.lease(layout.repairs(name)):
+            drain_withdrawals(run, drain_repairs(run))
+    except tables.LeaseHeld:
+        return False
+    return True
 
 
 def _comes_along(settings: Settings, query: Query, asked: Query, leases: ExitStack, end: float) -> bool:

@@ -1,8 +1,8 @@
 """Corrections: begun, carried out, done; killed anywhere and carried out again, the content is the same.
 
     begun      a row says which raw rows go and which times are built again; from here on it will happen
-    carried    identities remembered, raw rows deleted, nodes of those times built again, the ledger's times mended:
-               each one commit
+    carried    identities remembered or hashes noted, raw rows deleted, nodes of those times built again, the
+               ledger's times mended: each one commit
     done       a second row; only now does the balance of raw rows count what left
 
 Every step leaves alone what it already did. Whoever calls holds the leases of raw and rollup.
@@ -45,7 +45,7 @@ from lakehouse.corrections.rebuild import (
     rebuild_range,
     widened,
 )
-from lakehouse.corrections.wrong_rows import Wrong
+from lakehouse.corrections.wrong_rows import Wrong, note_wrong
 from lakehouse.engine import Session, engine_of
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.ingest.batch_records import StreamTables
@@ -129,6 +129,8 @@ def carry_out(spark: Session, layout: Home, stream: Stream, begun: Correction) -
             forget(layout, stream, begun.known_from_us)
     elif begun.kind == RETRACT:
         wrong = Wrong.read(begun.condition).rows_of(stream, begun.through)
+        note_wrong(engine_of(spark), layout, stream.name, begun.number, wrong)
+        crash_point("correction.rows-noted")
         remove_rows(*raw, wrong, ("event_us", wrong.from_us, wrong.to_us), step)
     crash_point("correction.raw-deleted")
     if begun.kind == REBUILD and begun.from_us is None and begun.to_us is None:

@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 
 from lakehouse.config.columns import sql_type
 from lakehouse.config.problems import Permanent
-from lakehouse.engine.parts import file_items
+from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
+from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
+from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema
 from lakehouse.storage.tables.table_log import files_between
@@ -24,7 +26,10 @@ from lakehouse.storage.tables.table_reads import pieces_of
 if TYPE_CHECKING:
     from lakehouse.config.stream import Stream
     from lakehouse.engine import Engine, Item
+    from lakehouse.storage.layout import Home
 
+# What says which row it is.
+_PLACE = ("source_file", "source_line", "source_item")
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _FIGURES = pa.schema({"batch": pa.int64(), "rows": pa.int64(), "low_us": pa.int64(), "high_us": pa.int64()})
 
@@ -127,6 +132,34 @@ def count_wrong(engine: Engine, raw: Path, wrong: WrongRows, step: str) -> list[
     found = counted.group_by("batch").aggregate(combine).rename_columns(_FIGURES.names)
     rows: list[dict[str, int]] = found.to_pylist()
     return rows
+
+
+def note_wrong(engine: Engine, layout: Home, stream: str, number: int, wrong: WrongRows) -> None:
+    """Append the hashes of the rows that a correction of this number is about to take out of raw; once.
+
+    Cost: one Spark job over the files that may have such a row.
+    """
+    raw, table, writer = layout.raw(stream), layout.retracted(stream), (f"retract-{stream}", number)
+    tables.create(table, "retracted")
+    if tables.is_appended(table, *writer):
+        return
+    with opened(raw) as known:
+        columns = pa.schema([each for each in arrow_schema(known) if each.name in {*wrong.columns, *_PLACE}])
+    kernel = partial(_noted, wrong=wrong, columns=columns, number=number, sink=sink_of(table))
+    items = file_items(files_between(raw, ("event_us", wrong.from_us, wrong.to_us)))
+    commit_entries(table, engine.map(items, kernel, ENTRIES, f"note wrong rows of {stream}"), writer)
+
+
+def _noted(
+    item: Item, wrong: WrongRows, columns: pa.Schema, number: int, sink: TableSink
+) -> Iterator[pa.Table]:
+    yield sink.write(_hashes(rows.filter(wrong(rows)), number) for rows in pieces_of(item["path"], columns))
+
+
+def _hashes(rows: pa.Table, number: int) -> pa.Table:
+    row = xxhash64([rows[name] for name in _PLACE], rows.num_rows)
+    correction = pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows)
+    return pa.table({"correction": correction, "event_us": rows["event_us"], "row": row})
 
 
 def _counted(item: Item, wrong: WrongRows, columns: pa.Schema) -> Iterator[pa.Table]:

@@ -21,6 +21,8 @@ from lakehouse.storage.tables.tables_place import place_at
 
 # What a file is replaced by: one entry, or none with a path of null.
 _REPLACED = ENTRIES.append(pa.field("replaced", pa.string()))
+# Makes of rows those that take their place; it can be pickled.
+Instead = Callable[[pa.Table], pa.Table]
 
 
 class Gone(Protocol):
@@ -43,15 +45,21 @@ class Rewritten:
 
 
 def rewrite_without(
-    engine: Engine, table: Path, files: Sequence[FileFacts], gone: Gone, step: str
+    engine: Engine,
+    table: Path,
+    files: Sequence[FileFacts],
+    gone: Gone,
+    step: str,
+    instead: Instead | None = None,
 ) -> Rewritten:
     """Write files of a table again, without the rows that go; those without such rows stay.
 
-    Nothing is committed. Cost: one Spark job; the columns that ``gone`` looks at of each file, and all of those with
-    such a row; memory of a task: a row group of a file.
+    ``instead``: makes of rows that go those that take their place, in tasks. Nothing is committed. Cost: one Spark job;
+    the columns that ``gone`` looks at of each file, and all of those with such a row; memory of a task: a row group of
+    a file.
     """
     sink = sink_of(table)
-    kernel = partial(_without, sink=sink, gone=gone)
+    kernel = partial(_without, sink=sink, gone=gone, instead=instead)
     own = pa.array([json.dumps(file.partition) for file in files], pa.string())
     items = file_items([file.path for file in files]).append_column("partition", own)
     found = engine.map(items, kernel, _REPLACED, step)
@@ -68,11 +76,12 @@ def remove_rows(
     step: str,
     writer: tuple[str, int] | None = None,
     goes_whole: Callable[[FileFacts], bool] = lambda _: False,
+    instead: Instead | None = None,
 ) -> None:
     """Remove the rows that go of those in between, in one version; a merge of the table's files is waited for.
 
-    ``writer``: a name and number, which are noted with the version, also if no row goes. Files of which all rows go are
-    not opened. Cost: as that of ``rewrite_without``.
+    ``writer``: a name and number, which are noted with the version, also if no row goes; ``instead`` as for
+    ``rewrite_without``. Files of which all rows go are not opened. Cost: as that of ``rewrite_without``.
 
     Raises:
         LeaseHeld: when the merge takes longer than ``MERGE_S``.
@@ -81,20 +90,26 @@ def remove_rows(
         files, whole = list[FileFacts](), list[FileFacts]()
         for file in file_facts(table, between):
             (whole if goes_whole(file) else files).append(file)
-        found = rewrite_without(engine, table, files, gone, step)
+        found = rewrite_without(engine, table, files, gone, step, instead)
         removed = [*found.removed, *(str(file.path.relative_to(table)) for file in whole)]
         if removed or writer:
             commit_entries(table, found.entries, writer, removed)
 
 
-def _without(item: Item, sink: TableSink, gone: Gone) -> Iterator[pa.Table]:
+def _without(item: Item, sink: TableSink, gone: Gone, instead: Instead | None) -> Iterator[pa.Table]:
     looked_at = pa.schema([field for field in sink.columns if field.name in gone.columns])
     if not any(pc.any(gone(rows)).as_py() for rows in _pieces(item, looked_at)):
         return
-    kept = (rows.filter(pc.invert(pc.fill_null(gone(rows), False))) for rows in _pieces(item, sink.columns))
-    entry = sink.write(kept)
+    entry = sink.write(part for rows in _pieces(item, sink.columns) for part in _left(rows, gone, instead))
     row = entry.to_pylist()[0] if entry.num_rows else dict.fromkeys(ENTRIES.names)
     yield pa.Table.from_pylist([row | {"replaced": item["path"]}], _REPLACED)
+
+
+def _left(rows: pa.Table, gone: Gone, instead: Instead | None) -> Iterator[pa.Table]:
+    goes = pc.fill_null(gone(rows), False)
+    yield rows.filter(pc.invert(goes))
+    if instead is not None:
+        yield instead(rows.filter(goes))
 
 
 def _pieces(item: Item, columns: pa.Schema) -> Iterator[pa.Table]:

@@ -222,8 +222,9 @@ class Kind:
     ``metrics``: those that its state reads besides the common ones. ``counted``: those that add up to the results of a
     batch. ``sums``: those that are published as sums, by their columns in ``queries``; ``newest``: those with event
     times, or lists of them; ``settings``: what is published of the query as it was written; ``step``: its setting by
-    whose multiples results are published. ``rows_are``, ``row``: what the published rows, and the rows of a side, are
-    for people.
+    whose multiples results are published. ``rests_on``: the columns of results with times and hashes of the rows that
+    they are made of, by side, or as lists of all sides; none of a kind that recomputes its results. ``rows_are``,
+    ``row``: what the published rows, and the rows of a side, are for people.
     """
 
     name: str
@@ -237,6 +238,7 @@ class Kind:
     newest: tuple[str, ...] = ("newest_us",)
     settings: tuple[str, ...] = ()
     step: str | None = None
+    rests_on: tuple[tuple[str, str], ...] = ()
     rows_are: str = "The rows of"
     row: str = "the row of {stream}"
 
@@ -275,6 +277,7 @@ _DECLARED = (
         newest=("left_newest_us", "right_newest_us"),
         settings=("window_us", "recall", "period_us", "step_us"),
         step="step_us",
+        rests_on=(("left_us", "left_row"), ("right_us", "right_row")),
         rows_are="The pairs of",
         row="the {place} row, of {stream}",
     ),
@@ -291,6 +294,7 @@ _DECLARED = (
             *("results", "shuffled", "collected"),
         ),
         settings=("slack_us",),
+        rests_on=(("times_us", "row_ids"),),
         rows_are="The results of",
         row="the row of {alias}, of {stream}",
     ),
@@ -316,6 +320,7 @@ _DECLARED = (
         partition="operator",
         metrics=(*OPERATOR, *BATCH),
         newest=("time_us",),
+        rests_on=(("event_us", "row_id"),),
         rows_are="The rows selected by",
     ),
 )

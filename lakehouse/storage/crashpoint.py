@@ -42,6 +42,7 @@ AMBIGUOUS_POINTS = ("ingest.ambiguous-appended",)
 # Passed by corrections; an ordinary run makes none.
 CORRECTION_POINTS = (
     "correction.begun",
+    "correction.rows-noted",
     "correction.raw-deleted",
     "correction.rollup-replaced",
     "correction.ledger-corrected",
@@ -49,6 +50,14 @@ CORRECTION_POINTS = (
 )
 # Passed by the correction that drops raw rows for their age.
 RETENTION_POINTS = ("correction.begun", "correction.remembered", "correction.raw-deleted", "correction.done")
+# Passed by the repair of a query whose results rest on rows that were retracted, of which kind it may be.
+WITHDRAWAL_POINTS = (
+    "repair.planned",
+    "withdrawal.results-removed",
+    "repair.answers-appended",
+    "withdrawal.state-replaced",
+    "repair.finished",
+)
 # Passed by the jobs of registered joins.
 JOIN_POINTS = (
     "queries.planned",

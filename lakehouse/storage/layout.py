@@ -8,6 +8,7 @@
     remembered/<stream>   identities whose raw rows were dropped, Delta     jobs/maintain
     unchecked/<stream>    rows that came too late to be compared, Delta     jobs/ingest, jobs/maintain
     corrections/<stream>  later changes of history, Delta   jobs/maintain, jobs/retract, jobs/build_rollups
+    retracted/<stream>    hashes of retracted rows, Delta   jobs/retract
     quality/              history of check results, Delta   jobs/check_quality
     checked/              what has passed checks            jobs/check_quality, jobs/check_queries
     reports/              Great Expectations and its pages  jobs/check_quality
@@ -90,6 +91,10 @@ class Home:
     def corrections(self, stream: str) -> Path:
         """Later changes of a stream's history."""
         return self.tables / "corrections" / stream
+
+    def retracted(self, stream: str) -> Path:
+        """Hashes of rows that corrections retract, by which results that rest on them are found."""
+        return self.tables / "retracted" / stream
 
     def remembered(self, stream: str) -> Path:
         """Identities of accepted rows that raw no longer has, as hashes."""

@@ -7,6 +7,6 @@
 CREATE VIEW {answers} AS
     SELECT tick_at, {names}revision, {final} AS final, tick_us FROM {table} WHERE is_newest AND holds;
 COMMENT ON COLUMN {answers}.tick_at IS 'tick_us as a time in UTC.';
-COMMENT ON COLUMN {answers}.revision IS '0: as first answered; else how often late rows have changed it.';
+COMMENT ON COLUMN {answers}.revision IS '0: as first answered; else how often late rows or retractions have changed it.';
 COMMENT ON COLUMN {answers}.final IS 'Rows later than the streams'' `latest` apart, none to come can change it, and none waits for the repair.';
 COMMENT ON COLUMN {answers}.tick_us IS 'The tick: the answer is of the rows that are in their windows then.';

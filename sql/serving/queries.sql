@@ -8,7 +8,7 @@
 
 CREATE TABLE queries (
     query VARCHAR, kind VARCHAR, description VARCHAR, statement VARCHAR, batches BIGINT, repairs BIGINT,
-    repaired_through BIGINT, repaired_us BIGINT, rows BIGINT, repaired BIGINT, missed BIGINT, open BIGINT, refused BIGINT,
+    repaired_through BIGINT, repaired_us BIGINT, rows BIGINT, repaired BIGINT, withdrawn BIGINT, missed BIGINT, open BIGINT, refused BIGINT,
     unusable BIGINT, gone BIGINT, time_us BIGINT, newest_us BIGINT, final_before_us BIGINT, published_from_us BIGINT,
     published BIGINT, rows_found BIGINT, window_us BIGINT, recall DOUBLE, period_us BIGINT, step_us BIGINT, answered BIGINT,
     revised BIGINT, late BIGINT, alarms BIGINT, every_us BIGINT, slack_us BIGINT, "groups" VARCHAR[], method VARCHAR,
@@ -25,11 +25,12 @@ COMMENT ON COLUMN queries.repaired_through IS 'Batches up to this one are repair
 COMMENT ON COLUMN queries.repaired_us IS 'When the last repair was finished; null before the first.';
 COMMENT ON COLUMN queries.rows IS 'Rows taken in; for a band or a distance, one for each bucket in which a row was used.';
 COMMENT ON COLUMN queries.repaired IS 'Pairs or results found, or answers changed, by repair, of all time.';
+COMMENT ON COLUMN queries.withdrawn IS 'Pairs, results or rows withdrawn as they rested on rows that were retracted, or answers changed for that, of all time.';
 COMMENT ON COLUMN queries.missed IS 'Rows logged since they may have missed partners, or belong to ticks behind the slack.';
 COMMENT ON COLUMN queries.open IS 'Of those, rows that no repair has looked at yet, and that may change what is published.';
 COMMENT ON COLUMN queries.refused IS 'Rows whose clock is ahead: they join nothing.';
 COMMENT ON COLUMN queries.unusable IS 'Rows with a null key, or no usable number: they never join.';
-COMMENT ON COLUMN queries.gone IS 'Logged rows whose partners may lie where raw rows are no longer kept: what they add may be missing for good.';
+COMMENT ON COLUMN queries.gone IS 'Logged rows whose partners may lie where raw rows are no longer kept: what they add may be missing for good; and retracted rows with answers that cannot be recomputed for that.';
 COMMENT ON COLUMN queries.time_us IS 'The time that all sides have passed: ticks up to it are answered. Null before all have rows.';
 COMMENT ON COLUMN queries.newest_us IS 'Newest event time of all sides.';
 COMMENT ON COLUMN queries.final_before_us IS 'Rows later than the streams'' `latest` apart, none to come can change what is before it; nor, of an aggregate, can the repair.';

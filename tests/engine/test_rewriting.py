@@ -58,3 +58,18 @@ def test_rows_go_and_files_without_them_stay(
     assert sorted(table_rows(table, "other")) == [(4,), (4,), (4,), (18,), (18,)]
     after = {str(path) for path in files_between(table, None)}
     assert (len(after & before), len(after)) == (1, 2)
+
+
+def test_other_rows_take_the_place_of_those_that_go_once(tmp_path: Path, session: SparkSession) -> None:
+    table = tmp_path / "numbers"
+    fields: list[dict[str, object]] = [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]
+    create_table(table, json.dumps({"type": "struct", "fields": fields}))
+    commit_entries(table, sink_of(table).write(pa.table({"n": [1, 2, 3, 4]})))
+
+    def halved(rows: pa.Table) -> pa.Table:
+        return pa.table({"n": pc.divide(rows["n"], 2)})
+
+    for _ in range(2):
+        remove_rows(engine_of(session), table, Even(), None, "halve", ("halver", 1), instead=halved)
+
+    assert sorted(row["n"] for row in read_rows(table)) == [1, 1, 2, 3]

@@ -68,6 +68,8 @@ FIGURES = pa.schema(
 )
 REPAIRS = pa.schema(
     [(name, _LONG) for name in ("repair", "through", "looked_at", "found", "gone", "time_us")]
+    + [("withdrawn", _LONG), ("stream", pa.string()), ("correction", _LONG)]
+    + [("by", pa.string()), ("why", pa.string())]
     + [("committed_at", pa.timestamp("us", tz="UTC"))]
 )
 LATE = pa.schema(

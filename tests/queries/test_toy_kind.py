@@ -118,7 +118,7 @@ def test_a_query_of_the_kind_goes_from_its_file_to_what_analysts_read(
     assert first["rows"] == second["rows"] == 100
     assert first["selected"] + second["selected"] == len(sampled) == len({row["row_id"] for row in sampled})
     assert 20 <= len(sampled) <= 80
-    assert repaired == {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
+    assert repaired == {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0, "withdrawn": 0}
     assert not kind_of(settings.query("some")).has("repair")
     assert checked["failed"] == 0 and checked["checks"] > 0
     assert published["queries"] == 1

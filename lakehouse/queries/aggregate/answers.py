@@ -69,6 +69,23 @@ class Adding:
         """Return the answers that parts, and earlier answers among them, add up to."""
         return with_measures(_added(parts, self.query, self.shape, self.schema), self.query)
 
+    def instead(self, parts: pa.Table, known: pa.Table, keys: list[str]) -> pa.Table:
+        """Return the answers that whole parts come to, where they count other results than the newest answers.
+
+        An answer without a part counts none. ``known``: the newest answers.
+        """
+        blank = known.select(parts.column_names)
+        for place, field in enumerate(blank.schema):
+            if field.name.startswith("extreme_"):
+                blank = blank.set_column(place, field, pa.nulls(len(known), field.type))
+            elif field.name in self.read and field.name not in ("tick_us", "revision", "part_bucket"):
+                blank = blank.set_column(place, field, pa.repeat(pa.scalar(0, field.type), len(known)))
+        answers = self(pa.concat_tables([parts, blank]))
+        codes = coded(pa.concat_tables([known.select(keys), answers.select(keys)]), keys)
+        before = np.zeros(codes.max(initial=-1) + 1, np.int64)
+        before[codes[: len(known)]] = known["results"].to_numpy()
+        return answers.filter(pa.array(answers["results"].to_numpy() != before[codes[len(known) :]]))
+
 
 def _added(parts: pa.Table, query: AggregateQuery, shape: Shape, schema: pa.Schema) -> pa.Table:
     names = [group.name for group in query.groups]

@@ -27,7 +27,7 @@ _DIGITS = 36
 
 
 def with_measures(parts: pa.Table, query: AggregateQuery) -> pa.Table:
-    """Return answers with their measures before all other columns, and whether HAVING ``holds``.
+    """Return answers with their measures before all other columns, and whether HAVING ``holds``, which needs a result.
 
     Raises:
         ValueError: a sum has more than 38 digits.
@@ -39,7 +39,8 @@ def with_measures(parts: pa.Table, query: AggregateQuery) -> pa.Table:
     asked = measures | {name: parts[name] for name in parts.column_names if name not in measures}
     holds = arrow_sql.mask_of(query.having or "true")(arrow_sql.one_batch(pa.table(asked)))
     shown = {name: _shown(column) for name, column in measures.items()}
-    return pa.table(asked | shown).append_column("holds", pa.array(holds, pa.bool_()))
+    holds = pc.and_(pa.array(holds, pa.bool_()), pc.greater(parts["results"], 0))
+    return pa.table(asked | shown).append_column("holds", holds)
 
 
 def _shown(column: pa.Array) -> pa.Array:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.aggregate.alarms import Changed, Following, standing_alarms
 from lakehouse.queries.aggregate.answers import NEW, Adding, with_earlier
-from lakehouse.queries.aggregate.groups import ALARM, ANSWER, place_of
+from lakehouse.queries.aggregate.groups import ALARM, ANSWER, newest, place_of
 from lakehouse.queries.aggregate.query import shape_of
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.tables import Constants
@@ -61,7 +61,7 @@ class Ticks:
 class Revision:
     """Revision by the parts of a batch or repair. ``how`` and ``number`` say which one it is.
 
-    ``parts``: their files, which have the columns ``stored``.
+    ``parts``: their files, which have the columns ``stored``. ``is_whole``: they are all that there is at the ticks.
     """
 
     engine: Engine
@@ -74,6 +74,7 @@ class Revision:
     stored: pa.Schema
     ticks: Ticks
     changed: Changed | None
+    is_whole: bool = False
 
     def answered(self) -> Answered:
         """Write answers and alarms, to be committed; their numbers are the metrics ``answered`` and ``revised``."""
@@ -89,7 +90,8 @@ class Revision:
             inputs.append(SideRows(standing, self._alarm_rows(places)))
             alarms = sink_of(layout.alarms(query.name))
             outputs.append(marked_output(alarms, ALARM, [*_ALARM, *self._groups], constants))
-        kernels = Groups(self._adding, self._following, tuple(self._groups))
+        whole = (self.ticks.first_revised_us, self.ticks.last_revised_us) if self.is_whole else None
+        kernels = Groups(self._adding, self._following, tuple(self._groups), whole)
         step = f"answers of {query.name}, {'batch' if self.how == 'online' else 'repair'} {self.number}"
         found = run_buckets(self.engine, step, inputs, places, kernels, outputs, ("answered", "revised"))
         for path, _ in standing:
@@ -162,11 +164,15 @@ class Revision:
 
 @dataclass(frozen=True)
 class Groups:
-    """The kernels of places, each of which has all rows of its groups: parts, earlier answers, and alarms."""
+    """The kernels of places, each of which has all rows of its groups: parts, earlier answers, and alarms.
+
+    ``whole``: the first and last tick at which parts are all that there is; None where they are added to answers.
+    """
 
     adding: Adding
     following: Following | None
     groups: tuple[str, ...]
+    whole: tuple[int | None, int | None] | None = None
 
     def __call__(self, buckets: Sequence[int]) -> Kernel:
         """Return the kernel of any place."""
@@ -176,7 +182,13 @@ class Groups:
         if not rows.num_rows:
             return None
         new, earlier = (self._of(rows, kind, (*self.adding.read, "holds")) for kind in (_PART, ANSWER))
-        answers = self.adding(with_earlier(new, earlier, ["tick_us", *self.groups]))
+        keys = ["tick_us", *self.groups]
+        if self.whole is None:
+            answers = self.adding(with_earlier(new, earlier, keys))
+        else:
+            tick = pc.field("tick_us")
+            at = earlier.filter((tick >= self.whole[0]) & (tick <= self.whole[1]))
+            answers = self.adding.instead(new, newest(at, keys, "revision"), keys)
         is_first = pc.equal(answers["revision"], 0)
         first = pc.sum(is_first).as_py() or 0
         parts = [

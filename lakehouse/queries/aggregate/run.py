@@ -8,29 +8,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.rollup.levels import floor_to
-from lakehouse.engine.parts import TableSink, sink_of
+from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, sink_of
 from lakehouse.queries.aggregate.alarms import Changed
 from lakehouse.queries.aggregate.bucket import PART, BucketAggregate
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
+from lakehouse.queries.aggregate.recompute import Affected, BucketsAgain
 from lakehouse.queries.aggregate.revise import Revision, Ticks
 from lakehouse.queries.aggregate.rows import side_rows
 from lakehouse.queries.aggregate.tables import group_types, part_types
-from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted
+from lakehouse.queries.runtime.batch import MOST_ROWS
+from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, require_manifest
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
-from lakehouse.queries.runtime.run import QueryRun
-from lakehouse.queries.runtime.source import RowSource
+from lakehouse.queries.runtime.run import QueryRun, kept_since
+from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.queries.runtime.tasks.bucket import LOG
 from lakehouse.queries.runtime.tasks.by_bucket import Answered as Buckets
 from lakehouse.queries.runtime.tasks.by_bucket import BatchKernels, Output, run_buckets
+from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
+from lakehouse.storage.control.lease import files_of
 from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.tables.table_log import file_facts, files_near
 from lakehouse.storage.tables.tables_place import place_at
+
+if TYPE_CHECKING:
+    from lakehouse.queries.runtime.retracted import Retracted
 
 _TAKEN = ("rows", "late", "missed", "refused", "unusable", "held", "bytes")
 _LOG_COLUMNS = {
@@ -75,21 +83,82 @@ class AggregateRun(QueryRun[AggregateQuery]):
         """Number of buckets of a batch that is written down now: one where no column is common to all sides."""
         return self.wanted if self.query.bucketed_by else ONE
 
+    def withdraw(self, retracted: Retracted, manifest: BatchManifest) -> tuple[int, int]:
+        """Recompute the answers that rest on retracted rows, and make the state without these, from raw."""
+        layout, query, number, through = self.layout, self.query, manifest.number, manifest.spans[0][1]
+        last = require_manifest(layout.batch_manifests(query.name), "batch", through)
+        until_us = self.time_us(through)
+        last_us = None if until_us is None else floor_to(query.every_us, until_us)
+        affected = Affected.of(query, retracted, last_us, kept_since(layout, query))
+        parts, states = self._again(affected, last, until_us, number)
+        answered = Answered(0, 0)
+        if last_us is not None and affected.is_answered:
+            ticks = Ticks(affected.first_us, affected.first_us, affected.last_us)
+            changed = Changed(affected.first_us, last_us)
+            answered = self.answer(parts, ticks, changed, "repair", number, is_whole=True)
+        if affected.alive_us is not None:
+            self._replace_states(states, number)
+        return answered.new + answered.revised, affected.gone
+
+    def _again(
+        self, affected: Affected, last: BatchManifest, until_us: int | None, number: int
+    ) -> list[pa.Table]:
+        """Write parts of the answers at affected ticks, and the state, from raw; return their entries.
+
+        Memory: about as many rows as a batch has at most, at a time.
+        """
+        query, layout, spans = self.query, self.layout, [(0, end) for _, end in last.spans]
+        files = [
+            files_near(
+                layout.raw(stream), "event_us", [(affected.first_us - affected.reach_us, affected.last_us)]
+            )
+            for stream in query.streams
+        ]
+        pieces = 1 + sum(rows for own in files for _, rows in own) // MOST_ROWS
+        outputs = self.parts_output(), self.states_output(last.number)
+        found = [[ENTRIES.empty_table()] for _ in outputs]
+        for piece in affected.pieces(pieces, query.every_us):
+            rows = side_rows(FromRaw(layout, query, spans, [piece.reads]), query, self.streams, last.buckets)
+            own = query, self.shape, schema_of(self.columns()), piece, until_us, last.number
+            kernels = BucketsAgain(*own, f"withdrawn {number}")
+            step = f"repair {query.name}, repair {number}: answers without retracted rows"
+            written = run_buckets(self.engine, step, rows, last.buckets, kernels, outputs)
+            for entries, more in zip(found, written.entries, strict=True):
+                entries.append(more)
+        return [pa.concat_tables(entries) for entries in found]
+
+    def _replace_states(self, entries: pa.Table, number: int) -> None:
+        """Put states in the place of all that there are, once."""
+        table = self.layout.states(self.query.name)
+        with tables.lease(files_of(table), tables.MERGE_S):
+            known = [str(file.path.relative_to(table)) for file in file_facts(table)]
+            commit_entries(table, entries, (f"withdraw-{self.query.name}", number), known)
+        crash_point("withdrawal.state-replaced")
+
     def answer(
-        self, parts: pa.Table, ticks: Ticks, changed: Changed | None, how: str, number: int
+        self,
+        parts: pa.Table,
+        ticks: Ticks,
+        changed: Changed | None,
+        how: str,
+        number: int,
+        is_whole: bool = False,
     ) -> Answered:
         """Append the answers that the buckets' parts come to, with the answers before them, and what these change.
 
         ``parts``: entries of their files, which are deleted. ``changed``: the ticks from which alarms may be others.
+        ``is_whole``: parts are all that there is at the ticks, and take the place of the answers before.
         """
         layout, query = self.layout, self.query
         files = [(place_at(each["path"]), each["rows"]) for each in parts.to_pylist()]
         changed = changed if query.is_alarm else None
-        if not files and changed is None:
+        if not files and changed is None and not is_whole:
             crash_point(_APPENDED[how])
             return Answered(0, 0)
         own = self.engine, layout, query, self.streams
-        found = Revision(*own, how, number, files, self.parts_sink.columns, ticks, changed).answered()
+        found = Revision(
+            *own, how, number, files, self.parts_sink.columns, ticks, changed, is_whole
+        ).answered()
         self.commit(found.entries[0], layout.answers(query.name), how, number)
         crash_point(_APPENDED[how])
         if changed is not None:

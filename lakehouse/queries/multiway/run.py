@@ -31,6 +31,7 @@ from lakehouse.queries.multiway.windows import Appended, Appending, Windows
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, require_manifests
 from lakehouse.queries.runtime.logged import TakenRows
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
+from lakehouse.queries.runtime.retracted import Retracted, RetractedRows
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.queries.runtime.tasks.by_bucket import Answered, joined_figures
@@ -88,6 +89,12 @@ class MultiwayRun(QueryRun[MultiwayQuery]):
         """
         forgets = any(self.streams[name].keep_raw is not None for name in self.query.streams)
         return forgets or any(side.conjuncts for side in self.query.sides)
+
+    def forget(self, retracted: Retracted, manifest: BatchManifest) -> None:
+        """Take retracted rows out of their windows; counts of the centre may be too high, and pass a row more."""
+        between = "event_us", retracted.from_us, retracted.to_us - 1
+        self.remove(self.layout.windows(self.query.name), RetractedRows(retracted), between, manifest)
+        crash_point("withdrawal.state-replaced")
 
     def horizon_us(self, before: Progress) -> int | None:
         """Return up to when rows are late for a batch, given how far those before it have come; None for never."""

@@ -42,8 +42,8 @@ class MultiwayState(QueryState):
         return {
             "condition": equalities_in_words(self.query),
             "slack_us": self.query.slack_us,
-            "results_online": metrics.total("results"),
-            "results_repaired": metrics.total_repaired("found"),
+            "results_online": metrics.standing("results"),
+            "results_repaired": metrics.standing_repaired,
             "left": sum(left_site(row) for row in metrics.rows if row["side"] >= 0),
             **{name: metrics.total(name) for name in COSTS},
             "moved_bytes": metrics.total("shuffled") + metrics.total("collected"),

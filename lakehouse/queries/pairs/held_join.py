@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
 
 _METHOD, _NEXT = "method", "next"
-_SIDES = ("left", "right")
+# The segments of each side.
+SIDE_PARTS = ("left", "right")
 _KERNEL = ("side", "place", "cell")
 
 
@@ -100,7 +101,7 @@ class HeldJoin:
         tables, self._unwritten = [*self._unwritten, _with_kernel(kept, entered)], []
         segments = [segment for table in tables for segment in _segments(table, window_us)]
         own = {_METHOD: self.join.name.encode(), _NEXT: str(self.following).encode()}
-        ends = zip(_SIDES, self.horizons_us, strict=True)
+        ends = zip(SIDE_PARTS, self.horizons_us, strict=True)
         return Change(self.join.counters() | own, segments, {name: horizon + 1 for name, horizon in ends})
 
 
@@ -116,7 +117,7 @@ def policy_of(query: PairsQuery) -> SlackPolicy:
 def _segments(rows: pa.Table, window_us: int) -> Iterator[Segment]:
     """Yield the rows of each side, cut by time: about a window each, unless that were too many."""
     side, event = rows["side"].to_numpy(), rows["event_us"].to_numpy()
-    for number, name in enumerate(_SIDES):
+    for number, name in enumerate(SIDE_PARTS):
         own = np.flatnonzero(side == number)
         for at in cut_by_time(event[own], window_us):
             among = own[at]

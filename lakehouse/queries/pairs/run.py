@@ -6,10 +6,12 @@ Pairs and log of a batch that is not finished may be there already; they are tho
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.pairs.bucket import PAIR, BucketJoin, Newest
+from lakehouse.queries.pairs.held_join import SIDE_PARTS
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import PLACE, side_rows
@@ -19,11 +21,15 @@ from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.queries.runtime.tasks.bucket import LOG
 from lakehouse.queries.runtime.tasks.by_bucket import Answered, BatchKernels, Output, run_buckets
+from lakehouse.queries.runtime.tasks.forgetting import Forgetting
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import bounds
+
+if TYPE_CHECKING:
+    from lakehouse.queries.runtime.retracted import Retracted
 
 PAIR_COLUMNS = ("event_us", "left_us", "right_us", "left_row", "right_row", "wait_us")
 LOG_COLUMNS = {
@@ -78,6 +84,13 @@ class PairsRun(QueryRun[PairsQuery]):
         source.record_metrics(totals["rows"], totals["pairs"])
         self.append_metrics(found.metrics or [{"bucket": -1, **dict.fromkeys(METRIC_NAMES)}], batch)
         return totals
+
+    def forget(self, retracted: Retracted, manifest: BatchManifest) -> None:
+        """Take retracted rows out of the segments of their sides, and have processes read all segments anew."""
+        through, parts = manifest.spans[0][1], frozenset(SIDE_PARTS[side] for side in retracted.sides)
+        work = Forgetting(retracted, parts, through, f"withdrawn {manifest.number}")
+        self.remove(self.layout.states(self.query.name), work, None, manifest, work.instead)
+        crash_point("withdrawal.state-replaced")
 
     def _answered(self, manifest: BatchManifest, source: RowSource) -> Answered:
         """Run all buckets over a batch; they write their states, pairs and log."""

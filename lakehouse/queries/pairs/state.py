@@ -60,8 +60,8 @@ class PairsState(QueryState):
             "condition": condition_in_words(self.query),
             "recall": self.query.recall,
             "period_us": self.query.period_us,
-            "pairs_online": self.metrics.total("pairs"),
-            "pairs_repaired": self.metrics.total_repaired("found"),
+            "pairs_online": self.metrics.standing("pairs"),
+            "pairs_repaired": self.metrics.standing_repaired,
         }
 
 

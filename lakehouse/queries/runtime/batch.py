@@ -11,8 +11,10 @@ from lakehouse.queries.runtime.batch_manifest import (
     Wanted,
     finished,
     last_manifest,
+    last_retractions,
     next_scales,
     next_spans,
+    waiting_retractions,
     write_manifest,
 )
 from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE
@@ -37,7 +39,8 @@ def next_batch(
 ) -> BatchManifest | None:
     """Return the unfinished batch that was begun, or write the manifest of the next one; None if nothing is new.
 
-    Before every stream has a raw table there can be no result, and no batch is begun.
+    Before every stream has a raw table there can be no result, and no batch is begun; nor is one while results rest on
+    retracted rows.
 
     ``through``: ingest batches that finish after these are left for later, so that several queries are planned alike.
     ``through_repair``: as in ``BatchManifest``, for a new batch; ``wanted``: its number of buckets.
@@ -53,13 +56,14 @@ def next_batch(
         read_ledger(layout, stream, after, None if through is None else through[stream])
         for stream, (_, after) in zip(query.streams, taken, strict=True)
     ]
-    spans = next_spans(taken, known, most_rows)
-    if spans is None:
+    spans, corrections = next_spans(taken, known, most_rows), last_retractions(layout, query.streams)
+    # Rows that are read again under the names of retracted ones must not meet what still rests on these.
+    if spans is None or (last and waiting_retractions(layout, query.name, query.streams)):
         return None
     taken_now = zip(known, spans, strict=True)
     rows = sum(entry.accepted for entries, (_, end) in taken_now for entry in entries if entry.batch <= end)
     scales = next_scales(last.scales if last else (), done + 1, wanted, 1 + rows // ROWS_A_PLACE)
-    manifest = BatchManifest(done + 1, spans, through_repair, scales)
+    manifest = BatchManifest(done + 1, spans, through_repair, scales, corrections)
     write_manifest(folder, "batch", manifest)
     crash_point("queries.planned")
     return manifest

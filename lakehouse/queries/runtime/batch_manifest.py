@@ -1,7 +1,7 @@
 """Manifests of a query's batches and repairs: what each reads, written first, so that a killed one runs again alike.
 
 batch     the first and last ingest batch of each stream; the last repair known; scales
-repair    the first and last batch of the query
+repair    the first and last batch of the query; or the retraction whose rows it withdraws from the results
 
 The scales say how many buckets a query's rows are divided into, and from which batch on:
 
@@ -15,22 +15,29 @@ scales so far, so a batch that runs again is divided as before.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lakehouse.config.problems import Permanent
 from lakehouse.storage.control.manifests import Manifests, Row
+from lakehouse.storage.corrections import RETRACT, Correction, read_corrections
 from lakehouse.storage.damaged import RESTORE
+from lakehouse.storage.doubtful import Doubt, counted, doubts_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import Entry, read_extent
 from lakehouse.storage.tables.table_log import bounds
+
+if TYPE_CHECKING:
+    from lakehouse.queries.kind import Query
 
 # The initial number of buckets, unless the configuration sets it.
 LEAST = 8
 Kind = Literal["batch", "repair"]
 Span = tuple[int, int]
+# A stream, and the number of its correction.
+Retraction = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -108,13 +115,18 @@ class BatchManifest:
     """The ``number``-th batch or repair; each span is ``(after, through)``: it reads from number after + 1 on.
 
     ``through_repair``: the batch uses what the repairs up to this one found. ``scales``: the number of buckets of
-    this batch and of those before it.
+    this batch and of those before it. ``corrections``: by side, the last correction of its stream up to which neither
+    results nor state rest on retracted rows. ``retraction``: a repair withdraws what rests on the rows of this
+    correction of a stream: ``withdrawn`` results, by what had found them.
     """
 
     number: int
     spans: tuple[Span, ...]
     through_repair: int = 0
     scales: Scales = ()
+    corrections: tuple[int, ...] = ()
+    retraction: Retraction | None = None
+    withdrawn: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def buckets(self) -> int:
@@ -188,6 +200,9 @@ def _read(row: Row) -> BatchManifest:
         tuple((low, high) for low, high in one["spans"]),
         one["through_repair"],
         tuple(Scale(**each) for each in one["scales"]),
+        tuple(one["corrections"]),
+        tuple(one["retraction"]) if one["retraction"] else None,
+        one["withdrawn"],
     )
 
 
@@ -228,8 +243,55 @@ def last_repair(layout: Home, query: str) -> int:
     return _largest(layout.repairs(query), "repair")
 
 
+def retractions(layout: Home, stream: str, after: int) -> list[Correction]:
+    """Return the retractions of a stream that are done and come after a correction, in order."""
+    known = read_corrections(layout, stream)
+    return [each for each in known if each.kind == RETRACT and each.done and each.number > after]
+
+
+def last_retractions(layout: Home, streams: Sequence[str]) -> tuple[int, ...]:
+    """Return by side the number of the last retraction of its stream that is done, 0 for none."""
+    found = (retractions(layout, stream, 0) for stream in streams)
+    return tuple(own[-1].number if own else 0 for own in found)
+
+
+def reflected(layout: Home, query: str) -> tuple[int, ...] | None:
+    """Return by side up to which correction nothing rests on retracted rows; None before the first batch is planned."""
+    folder = layout.batch_manifests(query)
+    batch = last_manifest(folder, "batch", finished(layout, query))
+    repair = read_manifest(folder, "repair", last_repair(layout, query))
+    if batch is None:
+        return None
+    if repair is None:
+        return batch.corrections
+    return tuple(map(max, batch.corrections, repair.corrections))
+
+
+def waiting_retractions(layout: Home, query: str, streams: Sequence[str]) -> list[tuple[str, Correction]]:
+    """Return the retractions on whose rows a query may still rest, each with its stream."""
+    if not any(last_retractions(layout, streams)):
+        return []
+    known = dict(zip(streams, reflected(layout, query) or (), strict=False))
+    return [(stream, own) for stream, after in known.items() for own in retractions(layout, stream, after)]
+
+
+def doubts_about(layout: Home, query: Query, since_us: int | None) -> list[Doubt]:
+    """Return why what a query found at a time or later is not sure: rows of its streams, and retractions."""
+    waiting = waiting_retractions(layout, query.name, query.streams)
+    says = "may be in results until the next run or repair of the query"
+    return doubts_of(layout, query.streams, since_us) + [
+        Doubt(
+            own.from_us or 0, f"{counted(own.rows)} of {stream} that correction {own.number} retracted {says}"
+        )
+        for stream, own in waiting
+        if since_us is None or (own.to_us or 0) > since_us
+    ]
+
+
 def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: bool = True) -> bool:
     """Return whether a query has ingest batches to read or batches to repair, so that raw rows must stay.
+
+    So they must while its results rest on retracted rows, as answers are recomputed from raw.
 
     Without ``is_repaired``, the kind has no repair, and only unfinished batches count.
     """
@@ -238,6 +300,8 @@ def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: boo
     taken = manifest.spans if manifest else tuple((0, 0) for _ in streams)
     lasts = [read_extent(layout, stream).batch for stream in streams]
     if any(through < newest for (_, through), newest in zip(taken, lasts, strict=True)):
+        return True
+    if waiting_retractions(layout, query, streams):
         return True
     done = repaired(layout, query) if is_repaired else last
     return manifest is not None and done < manifest.number

@@ -6,6 +6,7 @@ to one that is running or died. Cost: one row per batch and bucket, or side.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,10 @@ from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_columns
 
 Facts = dict[str, Any]
-REPAIRS = ("repair", "through", "looked_at", "found", "gone", "time_us", "committed_at")
+REPAIRS = (
+    *("repair", "through", "looked_at", "found", "gone", "time_us", "committed_at"),
+    *("withdrawn", "withdrawn_from", "stream", "correction", "by", "why"),
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,25 @@ class BatchMetrics:
 
     def total_repaired(self, name: str) -> int:
         """Return the sum of a metric over all repairs."""
-        return sum(repair[name] for repair in self.repairs)
+        return sum(repair[name] or 0 for repair in self.repairs)
+
+    def standing(self, name: str) -> int:
+        """Return how many results of batches, by the metric that counts them, were not withdrawn."""
+        return self.total(name) - self.withdrawn("online").total()
+
+    @property
+    def standing_repaired(self) -> int:
+        """The number of results of repairs that were not withdrawn."""
+        return self.total_repaired("found") - self.withdrawn("repair").total()
+
+    def withdrawn(self, found: str) -> Counter[int]:
+        """Return how many results were withdrawn that ``online`` batches or ``repair``s had found, by their number."""
+        counts = Counter[int]()
+        for repair in self.repairs:
+            for source, results in repair["withdrawn_from"].items():
+                how, number = source.split()
+                counts[int(number)] += results if how == found else 0
+        return counts
 
 
 def read_batch_metrics(layout: Home, query: str, names: Sequence[str]) -> BatchMetrics:
@@ -79,6 +101,12 @@ def read_log_metrics(layout: Home, query: Query, after: int, through: int) -> li
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+def withdrawn_for(layout: Home, query: str, stream: str) -> dict[int, int]:
+    """Return by correction of a stream how many results of a query were withdrawn because of it, or recomputed."""
+    found = read_columns(layout.repairs(query), ("stream", "correction", "withdrawn"))
+    return {correction: results for name, correction, results in found if name == stream}
+
+
 def is_finished(batches: int, repairs: int) -> str:
     """Return SQL that says whether a row of pairs, answers or alarms is of a finished batch or repair."""
     return f"(found = 'online' AND batch <= {batches} OR found = 'repair' AND batch <= {repairs})"
@@ -94,6 +122,7 @@ def _read(
 ) -> BatchMetrics:
     # In this order, so that the batches include all that a repair has processed.
     repairs = _rows(layout.repairs(query), REPAIRS, ("repair",), after[1])
+    repairs = [{**row, "withdrawn_from": dict(row["withdrawn_from"] or ())} for row in repairs]
     return BatchMetrics(_rows(layout.queries(query), names, order, after[0]), repairs)
 
 

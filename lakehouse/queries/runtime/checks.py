@@ -165,6 +165,7 @@ def rows_in_raw(tables: QueryTables, side: int, plans: Sequence[BatchManifest]) 
 def _batch_rows(tables: QueryTables, taken: Taken) -> Iterator[Row]:
     kind = kind_of(tables.query)
     online = counts_of(tables.found, "found", "online")
+    withdrawn = tables.metrics.withdrawn("online")
     missed, refused = (counts_of(tables.log, "what", what) for what in ("missed", "refused"))
     for batch, (least, most) in sorted(taken.items()):
         rows = [row for row in tables.metrics.rows if row["batch"] == batch]
@@ -175,13 +176,13 @@ def _batch_rows(tables: QueryTables, taken: Taken) -> Iterator[Row]:
             "rows_missing": max(least - sums["rows"], 0),
             "rows_added": max(sums["rows"] - most, 0),
             "repeats": len(rows) - len({row[kind.partition] for row in rows}),
-            "found_gap": abs(sum(sums[name] for name in kind.counted) - online[batch]),
+            "found_gap": _gap(sum(sums[name] for name in kind.counted), online[batch], withdrawn[batch]),
             "log_gap": log_gap,
         }
 
 
 def _repair_rows(tables: QueryTables) -> Iterator[Row]:
-    found = counts_of(tables.found, "found", "repair")
+    found, withdrawn = counts_of(tables.found, "found", "repair"), tables.metrics.withdrawn("repair")
     missed = counts_of(tables.log, "what", "missed")
     times = Counter(row["repair"] for row in tables.metrics.repairs)
     after = 0
@@ -190,11 +191,19 @@ def _repair_rows(tables: QueryTables) -> Iterator[Row]:
         logged = sum(count for batch, count in missed.items() if after < batch <= through)
         yield {
             "repair": number,
-            "found_gap": abs(row["found"] - found[number]),
+            "found_gap": _gap(row["found"], found[number], withdrawn[number]),
             "looked_gap": abs(row["looked_at"] - logged),
             "repeats": times[number] - 1,
         }
         after = through
+
+
+def _gap(counted: int, stored: int, withdrawn: int) -> int:
+    """Return how far the stored results of a batch or repair are from those that it counted, less withdrawn ones.
+
+    One that was killed before and finished after a retraction does not count what was withdrawn.
+    """
+    return max(stored - counted, counted - withdrawn - stored, 0)
 
 
 def _side_to_take(tables: QueryTables, side: int, plans: Sequence[BatchManifest]) -> Taken:

@@ -20,6 +20,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     finished,
     last_repair,
     read_manifest,
+    reflected,
     repaired,
     require_manifest,
     require_manifests,
@@ -28,13 +29,12 @@ from lakehouse.queries.runtime.batch_manifest import (
 from lakehouse.queries.runtime.batch_metrics import read_log_metrics
 from lakehouse.queries.runtime.logged import Logged, LoggedRows, TakenRows
 from lakehouse.queries.runtime.progress import until_us_of
-from lakehouse.queries.runtime.run import QueryRun
+from lakehouse.queries.runtime.run import QueryRun, kept_since
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
 from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE
 from lakehouse.queries.runtime.tasks.reading import FileRows, SideRows
 from lakehouse.spark import tables
-from lakehouse.storage.corrections import raw_from, read_corrections
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.tables.table_log import files_near
 from lakehouse.storage.tables.table_reads import named_columns
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=QueryRun[Any])
 _NEVER = -(2**62)
-NOTHING = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
+NOTHING = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0, "withdrawn": 0}
 
 
 @dataclass(frozen=True)
@@ -173,14 +173,29 @@ def drain_repairs(run: QueryRun[Any]) -> dict[str, int]:
 
     Batches that finish meanwhile are left to another repair.
     """
-    repair: type[QueryRepair[Any]] = kind_of(run.query).file("repair").Repair
-    totals = dict(NOTHING)
-    while (manifest := next_repair(run.layout, run.query.name, repair.has_one_scale)) is not None:
-        counted = repair(run, manifest).finish()
-        totals["repairs"] += 1
-        for name, value in counted.items():
-            totals[name] += value
+    totals, repair = dict(NOTHING), _repair_of(run.query)
+    while repair and (manifest := next_repair(run.layout, run.query.name, repair.has_one_scale)) is not None:
+        add_repair(totals, repair(run, manifest).finish())
     return totals
+
+
+def is_between_batches(query: Query) -> bool:
+    """Return whether no batch of a query may run while it is repaired."""
+    repair = _repair_of(query)
+    return repair is not None and repair.between_batches
+
+
+def _repair_of(query: Query) -> type[QueryRepair[Any]] | None:
+    kind = kind_of(query)
+    found: type[QueryRepair[Any]] | None = kind.file("repair").Repair if kind.has("repair") else None
+    return found
+
+
+def add_repair(totals: dict[str, int], counted: Mapping[str, int]) -> None:
+    """Add what a repair has counted to totals."""
+    totals["repairs"] += 1
+    for name, value in counted.items():
+        totals[name] += value
 
 
 def next_repair(layout: Home, query: str, has_one_scale: bool = False) -> BatchManifest | None:
@@ -191,23 +206,14 @@ def next_repair(layout: Home, query: str, has_one_scale: bool = False) -> BatchM
     """
     folder, number = layout.batch_manifests(query), last_repair(layout, query) + 1
     if begun := read_manifest(folder, "repair", number):
-        return begun
+        return None if begun.retraction else begun
     done, through = repaired(layout, query), finished(layout, query)
     if done == through:
         return None
     if has_one_scale:
         scales = require_manifest(folder, "batch", through).scales
         through = min([through, *(scale.since - 1 for scale in scales if scale.since > done + 1)])
-    manifest = BatchManifest(number, ((done, through),))
+    manifest = BatchManifest(number, ((done, through),), corrections=reflected(layout, query) or ())
     write_manifest(folder, "repair", manifest)
     crash_point("repair.planned")
     return manifest
-
-
-def kept_since(layout: Home, query: Query) -> int | None:
-    """Return the time before which raw rows of some stream have been deleted, None if there is none.
-
-    Partners of a logged row may be among them if it is less than its reach after that time.
-    """
-    kept = [raw_from(read_corrections(layout, stream)) for stream in query.streams]
-    return max((time for time in kept if time is not None), default=None)

@@ -15,14 +15,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from uuid import uuid4
 
 from lakehouse.engine.parts import commit_entries, sink_of
-from lakehouse.queries.kind import Query, definition_of, written_as
+from lakehouse.engine.rewriting import remove_rows
+from lakehouse.queries.kind import Query, definition_of, kind_of, written_as
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
 from lakehouse.queries.runtime.batch_manifest import ONE, Wanted
+from lakehouse.queries.runtime.progress import until_us_of
+from lakehouse.queries.runtime.retracted import Resting, count_resting
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.queries.runtime.tables import create_tables
 from lakehouse.queries.runtime.tasks.bucket import STATE, SegmentFiles, StateBefore, StateFile
 from lakehouse.queries.runtime.tasks.by_bucket import Output
 from lakehouse.spark import tables
+from lakehouse.storage.corrections import raw_from, read_corrections
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.query_meaning import require_same
 from lakehouse.storage.tables.table_log import file_facts
@@ -34,9 +38,12 @@ if TYPE_CHECKING:
 
     from lakehouse.config.stream import Stream
     from lakehouse.engine import Engine
+    from lakehouse.engine.rewriting import Gone, Instead
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
+    from lakehouse.queries.runtime.retracted import Retracted
     from lakehouse.queries.runtime.tables import Written
     from lakehouse.storage.layout import Home
+    from lakehouse.storage.tables.table_log import Between
 
 Q = TypeVar("Q", bound=Query)
 _STATES = ("bucket", "part", "content", "leave_us")
@@ -109,6 +116,54 @@ class QueryRun(ABC, Generic[Q]):
         """Return the last repair whose results a new batch uses."""
         return 0
 
+    def time_us(self, batch: int) -> int | None:
+        """Return the stream time of a finished batch."""
+        return until_us_of(self.layout, self.query.name, batch)
+
+    def resting(self, retracted: Retracted) -> dict[str, int]:
+        """Return how many results rest on retracted rows, by what has found them."""
+        found = self._results_on(retracted)
+        step = f"results of {self.query.name} on retracted rows"
+        return count_resting(self.engine, *found, step) if found else {}
+
+    def withdraw(self, retracted: Retracted, manifest: BatchManifest) -> tuple[int, int]:
+        """Withdraw all results that rest on retracted rows, which the state forgets, as a repair; done again, the same.
+
+        Return how many answers were recomputed, and how many retracted rows have some that cannot be.
+        """
+        if found := self._results_on(retracted):
+            self.remove(*found, manifest)
+            crash_point("withdrawal.results-removed")
+        self.forget(retracted, manifest)
+        return 0, 0
+
+    def forget(self, retracted: Retracted, manifest: BatchManifest) -> None:
+        """Remove retracted rows from what the next batch goes on from; most kinds hold none."""
+
+    def remove(
+        self,
+        table: Path,
+        gone: Gone,
+        between: Between | None,
+        manifest: BatchManifest,
+        instead: Instead | None = None,
+    ) -> None:
+        """Remove rows from a table once, as a repair does."""
+        name, number = self.query.name, manifest.number
+        step, writer = (
+            f"repair {name}, repair {number}: withdraw from {table.parent.name}",
+            f"withdraw-{name}",
+        )
+        remove_rows(self.engine, table, gone, between, step, (writer, number), instead=instead)
+
+    def _results_on(self, retracted: Retracted) -> tuple[Path, Resting, Between] | None:
+        """Return the table of results, those that rest on retracted rows, and their times; None where it has none."""
+        kind = kind_of(self.query)
+        reach_us = max(getattr(each, "window_us", 0) for each in (self.query, *self.query.sides))
+        between = "event_us", retracted.from_us, retracted.to_us - 1 + reach_us
+        table: Path = getattr(self.layout, kind.results)(self.query.name)
+        return (table, Resting(retracted, kind.rests_on), between) if kind.rests_on else None
+
     def commit(self, entries: pa.Table, table: Path, how: str, number: int) -> bool:
         """Commit parts that tasks have written once; return False if that was done before, or if there are none.
 
@@ -151,8 +206,23 @@ class QueryRun(ABC, Generic[Q]):
         crash_point("queries.state-appended")
 
 
+def add_all(totals: dict[str, int], more: Mapping[str, Any]) -> None:
+    """Add totals to totals."""
+    for name, value in more.items():
+        totals[name] += value
+
+
 def add(totals: dict[str, int], batch: Mapping[str, Any]) -> None:
     """Add a batch to totals."""
     totals["batches"] += 1
     for name in totals.keys() - {"batches"}:
         totals[name] += batch[name]
+
+
+def kept_since(layout: Home, query: Query) -> int | None:
+    """Return the time before which raw rows of some stream have been deleted, None if there is none.
+
+    Partners of a logged row may be among them if it is less than its reach after that time.
+    """
+    kept = [raw_from(read_corrections(layout, stream)) for stream in query.streams]
+    return max((time for time in kept if time is not None), default=None)

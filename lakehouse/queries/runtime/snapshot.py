@@ -18,6 +18,7 @@ from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.config.columns import Column
 from lakehouse.config.stream import Stream, instant_us
 from lakehouse.queries.kind import Kind, Output, Query, kind_of
+from lakehouse.queries.runtime.batch_manifest import doubts_about
 from lakehouse.queries.runtime.batch_metrics import (
     BatchMetrics,
     Facts,
@@ -29,7 +30,6 @@ from lakehouse.serving.literals import name, parquet
 from lakehouse.serving.publish.query_snapshot import QuerySnapshot, ShownColumn, comments_of
 from lakehouse.serving.segments.row_store import Appended, RowStore
 from lakehouse.serving.segments.shared_rows import SharedRows
-from lakehouse.storage.doubtful import doubts_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import bounds, files_between, table_id
 from sql import statement
@@ -41,7 +41,8 @@ _SUMS = {name: name for name in ("rows", "missed", "refused", "unusable")}
 # The values of a query before anything is finished, besides its sums.
 _NOTHING: Facts = {
     **{"batches": 0, "time_us": None, "newest_us": None},
-    **{"repairs": 0, "repaired_through": 0, "repaired_us": None, "repaired": 0, "gone": 0},
+    **{"repairs": 0, "repaired_through": 0, "repaired_us": None, "repaired": 0, "withdrawn": 0},
+    "gone": 0,
 }
 _TYPES = {"string": "VARCHAR", "int": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN"}
 
@@ -83,6 +84,7 @@ def folded(before: Facts, new: BatchMetrics, kind: Kind) -> Facts:
         "repaired_through": max(before["repaired_through"], new.repaired),
         "repaired_us": before["repaired_us"] if committed is None else instant_us(committed),
         "repaired": before["repaired"] + new.total_repaired("found"),
+        "withdrawn": before["withdrawn"] + new.total_repaired("withdrawn"),
         "gone": before["gone"] + new.total_repaired("gone"),
     }
 
@@ -227,9 +229,7 @@ def shared_fields(
         None if newest_us is None or published_us is None else floor_to(step_us, newest_us - published_us)
     )
     reach_us = max(getattr(each, "window_us", 0) for each in (query, *query.sides))
-    doubts = doubts_of(
-        layout, query.streams, None if published_from_us is None else published_from_us - reach_us
-    )
+    doubts = doubts_about(layout, query, None if published_from_us is None else published_from_us - reach_us)
     return {
         "name": query.name,
         "kind": query.kind,

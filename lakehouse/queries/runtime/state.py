@@ -31,13 +31,12 @@ from lakehouse.queries.kind import (
     where_of,
     written_as,
 )
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, read_manifest
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, doubts_about, read_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_open, read_batch_metrics
 from lakehouse.queries.runtime.failure import Failure, read_failure
 from lakehouse.queries.runtime.operators import Scans, conditions_of, read_scans
 from lakehouse.queries.runtime.reset_query import known_queries
 from lakehouse.serving.literals import parquet_of
-from lakehouse.storage.doubtful import doubts_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_ledger
 from lakehouse.storage.query_meaning import meanings
@@ -139,7 +138,7 @@ class QueryState(ABC):
         if self.scans is not None:
             stopped = None if self.stopped is None else asdict(self.stopped)
             scans = {"stopped": stopped, "operators": self.scans.operators()}
-        doubts = doubts_of(self.layout, self.query.streams, None) if metrics.finished else []
+        doubts = doubts_about(self.layout, self.query, None) if metrics.finished else []
         return {
             "query": self.query.name,
             "kind": self.query.kind,
@@ -153,6 +152,7 @@ class QueryState(ABC):
             "waiting": self.waiting,
             "batches": metrics.finished,
             "rows": metrics.total("rows"),
+            "withdrawn": metrics.total_repaired("withdrawn"),
             "open": metrics.total("missed", after=metrics.repaired),
             "held": sum(row.get("held") or 0 for row in last),
             "state_bytes": sum(row.get("bytes") or 0 for row in last),

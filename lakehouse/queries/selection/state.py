@@ -30,7 +30,7 @@ class SelectionState(QueryState):
             "condition": where_in_words(self.query),
             "deadline_us": self.query.deadline_us,
             "stopped": None if self.stopped is None else asdict(self.stopped),
-            "selected": self.metrics.total("selected"),
+            "selected": self.metrics.standing("selected"),
             "misses": self.metrics.total("misses"),
             "worst_delay_us": max((row["worst_delay_us"] or 0 for row in self.metrics.rows), default=None),
             "operators": [operator_facts(row) for row in ordered(self.metrics.last_batch)],

@@ -14,8 +14,8 @@ from lakehouse.storage.layout import Home
 
 # Columns of a query that are counted, or added up from version to version.
 _KEPT_UP = (
-    *("rows", "missed", "refused", "unusable", "repaired", "gone", "repaired_through", "time_us"),
-    *("newest_us", "published", "rows_found", "answered", "revised", "late"),
+    *("rows", "missed", "refused", "unusable", "repaired", "withdrawn", "gone", "repaired_through"),
+    *("time_us", "newest_us", "published", "rows_found", "answered", "revised", "late"),
 )
 
 

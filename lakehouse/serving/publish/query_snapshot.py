@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _SHARED_COLUMNS = (
     *("kind", "description", "statement", "batches", "repairs", "repaired_through", "repaired_us", "rows"),
-    *("repaired", "missed", "refused", "unusable", "gone", "time_us", "newest_us", "published_from_us"),
-    *("doubts", "table_id"),
+    *("repaired", "withdrawn", "missed", "refused", "unusable", "gone", "time_us", "newest_us"),
+    *("published_from_us", "doubts", "table_id"),
 )
 _NO_VALUES = (
     "SELECT ''::VARCHAR AS query, ''::VARCHAR AS output, []::VARCHAR[] AS key_values, "
@@ -70,6 +70,7 @@ class QuerySnapshot(ABC):
     repaired_through: int
     repaired_us: int | None
     repaired: int
+    withdrawn: int
     gone: int
     table_id: str | None
     late_files: Sequence[Path]

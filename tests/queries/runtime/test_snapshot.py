@@ -32,7 +32,7 @@ BATCHES = pa.schema(
 REPAIRS = pa.schema(
     [
         *((name, pa.int64()) for name in ("repair", "through", "looked_at", "found", "gone", "time_us")),
-        ("committed_at", pa.timestamp("us", "UTC")),
+        *(("withdrawn", pa.int64()), ("committed_at", pa.timestamp("us", "UTC"))),
     ]
 )
 TIMES = st.none() | st.integers(-(10**15), 10**15)
@@ -48,7 +48,9 @@ BATCH = st.lists(
     min_size=1,
     max_size=3,
 )
-REPAIR = st.fixed_dictionaries({name: COUNTS for name in ("looked_at", "found", "gone")})
+REPAIR = st.fixed_dictionaries(
+    {**dict.fromkeys(("looked_at", "found", "gone"), COUNTS), "withdrawn": st.none() | COUNTS}
+)
 STEPS = st.lists(
     st.one_of(BATCH.map(lambda rows: ("batch", rows)), REPAIR.map(lambda row: ("repair", [row]))), max_size=12
 )
@@ -121,6 +123,7 @@ def test_what_is_folded_in_parts_is_what_all_of_it_comes_to(steps: list[Step], c
     assert found == whole
     assert whole["rows_found"] == sum(row["pairs"] or 0 for row in batches)
     assert (whole["late"], whole["gone"]) == (0, sum(row["gone"] for row in repairs))
+    assert whole["withdrawn"] == sum(row["withdrawn"] or 0 for row in repairs)
 
 
 @settings(max_examples=5, deadline=None)

@@ -43,8 +43,8 @@ def retract(
 
     Removes the rows for which all given conditions hold from raw and every level. If the command is killed anywhere,
     the stream's next job finishes it. It is refused if raw rows of the time are deleted: give --from. `tidemark run`
-    publishes the result. Rows that were in conflict with the removed ones are in quarantine: `tidemark requeue`
-    ingests them.
+    withdraws what registered queries found with them, and publishes the result. Rows that were in conflict with the
+    removed ones are in quarantine: `tidemark requeue` ingests them.
     """
     settings = globals_of(context).settings()
     declared(settings, [stream])
@@ -62,7 +62,7 @@ def retract(
 
     wrong = Wrong(file or None, values, *between)
     figures = run_job("retract", settings, stream, job.run, wrong, by, why, dry_run)
-    _tell(stream, {**figures, "kept_by_queries": _kept_by(settings, stream)}, dry_run, as_json)
+    _tell(stream, {**figures, "withdraws_from": _resting(settings, stream)}, dry_run, as_json)
 
 
 def _identity(stream: Stream, texts: list[str]) -> dict[str, str]:
@@ -75,8 +75,8 @@ def _identity(stream: Stream, texts: list[str]) -> dict[str, str]:
     return values
 
 
-def _kept_by(settings: Settings, stream: str) -> list[str]:
-    """Return the queries that have taken in rows of the stream; what they found with them stays."""
+def _resting(settings: Settings, stream: str) -> list[str]:
+    """Return the queries that have taken in rows of the stream; what they found with these is withdrawn."""
     from lakehouse.queries.runtime.batch_manifest import finished
 
     of_stream = (n for n, q in settings.registered.items() if stream in q.streams)
@@ -92,23 +92,33 @@ def _tell(stream: str, figures: Mapping[str, Any], dry_run: bool, as_json: bool)
         did = "would be taken" if dry_run else "taken"
         span = f"{time_text(figures['from_us'])} to {time_text(figures['to_us'])}"
         print(f"{stream}: {figures['rows']:,} rows of {figures['batches']:,} batches, {span}, {did} back out")
-        if figures["kept_by_queries"]:
-            print(
-                f"what {', '.join(figures['kept_by_queries'])} found with them stays, until it is forgotten:"
-            )
-            print("  tidemark queries --forget QUERY")
+        if names := ", ".join(figures["withdraws_from"]):
+            print(f"what {names} found with them is withdrawn by the next run or repair of the query")
 
 
 def _list(settings: Settings, stream: str, as_json: bool) -> None:
     from lakehouse.storage.corrections import read_corrections
 
-    known = read_corrections(settings.layout, stream)
+    known, withdrawn = read_corrections(settings.layout, stream), _withdrawn(settings, stream)
     if as_json:
-        print_json([vars(correction) for correction in known])
+        print_json([{**vars(c), "withdrawn": withdrawn.get(c.number, {})} for c in known])
         return
-    headers = ("number", "kind", "state", "at", "rows", "batches", "by", "why", "what")
-    rows = [
-        (c.number, c.kind, "done" if c.done else "begun", c.at, c.rows, len(c.batches), c.by, c.why, c.what)
-        for c in known
-    ]
+    headers = ("number", "kind", "state", "at", "rows", "batches", "by", "why", "what", "withdrawn")
+    rows = []
+    for c in known:
+        state = "done" if c.done else "begun"
+        results = ", ".join(f"{count:,} of {query}" for query, count in withdrawn.get(c.number, {}).items())
+        rows.append((c.number, c.kind, state, c.at, c.rows, len(c.batches), c.by, c.why, c.what, results))
     print_table(headers, rows, title=f"corrections of {stream}")
+
+
+def _withdrawn(settings: Settings, stream: str) -> dict[int, dict[str, int]]:
+    """Return by correction how many results of each query were withdrawn, or answers recomputed, because of it."""
+    from lakehouse.queries.runtime.batch_metrics import withdrawn_for
+
+    by_correction: dict[int, dict[str, int]] = {}
+    for name, query in settings.registered.items():
+        if stream in query.streams:
+            for correction, results in withdrawn_for(settings.layout, name, stream).items():
+                by_correction.setdefault(correction, {})[name] = results
+    return by_correction

@@ -44,7 +44,7 @@ from lakehouse.storage.tables.tables_place import place_at
 
 LOG, STATE, METRICS = "log", "state", "metrics"
 Columns = Mapping[str, "pa.Array | pa.ChunkedArray"]
-_ATTEMPTS = "attempts"
+ATTEMPTS = "attempts"
 _STATE = pa.schema(
     [("bucket", pa.int32()), ("part", pa.string()), ("content", pa.binary()), ("leave_us", pa.int64())]
 )
@@ -195,7 +195,7 @@ class StateBefore:
         if changes_at(self.scales, self.batch):
             return self._rescaled(bucket, rows, empty())
         counters, alive_from = _taken_apart(rows)
-        attempts = {int(batch): name for batch, name in json.loads(counters.pop(_ATTEMPTS)).items()}
+        attempts = {int(batch): name for batch, name in json.loads(counters.pop(ATTEMPTS)).items()}
         after = max(kept.attempts, default=0) if kept else 0
         if kept is None or attempts.get(after) != kept.attempts[after]:
             kept, after = BucketState(empty()), self.scales[-1].since - 1
@@ -212,7 +212,7 @@ class StateBefore:
         lefts = []
         for parent in sorted(numbers, key=lambda each: (each != bucket % before.buckets, each)):
             counters, alive_from = _taken_apart(rows.filter(pc.equal(rows["parent"], parent)))
-            del counters[_ATTEMPTS]
+            del counters[ATTEMPTS]
             lefts.append(Left(counters, self.read(parent, before.since - 1, alive_from)))
         held.take_over(lefts, bucket, now.buckets)
         return BucketState(held)
@@ -227,7 +227,7 @@ class StateBefore:
         with _LOCK:
             _KEPT[self.states, bucket] = state
             _drop_unused()
-        return _state_rows(change, json.dumps(state.attempts).encode())
+        return state_rows(change, state.attempts)
 
 
 @dataclass(frozen=True)
@@ -345,8 +345,9 @@ def packed_rows(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _state_rows(change: Change, attempts: bytes) -> pa.Table:
-    counters = {**change.counters, _ATTEMPTS: attempts}
+def state_rows(change: Change, attempts: Mapping[int, str]) -> pa.Table:
+    """Return the rows of a bucket's state; ``attempts``: the names of the attempts that made it, by batch."""
+    counters = {**change.counters, ATTEMPTS: json.dumps(attempts).encode()}
     segments, markers = change.segments, change.alive_from
     parts = [*counters, *(each.part for each in segments), *markers]
     contents = [*counters.values(), *(each.content for each in segments), *[None] * len(markers)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakehouse.cli.commands.corrections.retract import _kept_by, _tell
+from lakehouse.cli.commands.corrections.retract import _resting, _tell
 from tests.cli.conftest import Tidemark
 from tests.queries import joined
 from tests.serving.streams import write_delta
@@ -67,21 +67,21 @@ def test_the_record_is_shown_without_a_jvm(tidemark: Tidemark, tmp_path: Path) -
     assert "broken probe" in tidemark("retract", "telemetry", "--list").stdout
 
 
-def test_queries_that_keep_what_they_found_with_the_rows_are_named(
+def test_queries_from_which_the_next_run_withdraws_what_rests_on_the_rows_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = joined.declare(tmp_path, new=joined.TEXT, replies=joined.TEXT)
-    assert _kept_by(settings, "flows") == []
+    assert _resting(settings, "flows") == []
     joined.run_by_hand(settings)
 
-    kept = _kept_by(settings, "flows")
-    taken = {"rows": 4, "batches": 1, "from_us": 0, "to_us": 1, "kept_by_queries": kept}
+    kept = _resting(settings, "flows")
+    taken = {"rows": 4, "batches": 1, "from_us": 0, "to_us": 1, "withdraws_from": kept}
     _tell("flows", taken, dry_run=False, as_json=False)
 
     # The other has taken in nothing yet.
     assert kept == ["replies"]
-    assert _kept_by(settings, "doors") == []
-    assert "what replies found with them stays" in capsys.readouterr().out
+    assert _resting(settings, "doors") == []
+    assert "what replies found with them is withdrawn by the next run" in capsys.readouterr().out
 
 
 def _type(name: str) -> pa.DataType:

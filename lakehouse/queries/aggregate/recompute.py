@@ -1,0 +1,137 @@
+"""Answers recomputed from raw where they rest on retracted rows, and the state without these.
+
+    raw rows around the retracted ones -> parts of all answers at their ticks -> answers, where they count other results
+    raw rows that are in their windows -> the state of every bucket
+
+A retracted row can only take results away, so a tick and group with as many as before rests on none. Of folded rows
+nothing can be taken away, and no extreme can be: therefore answers are recomputed, and the state made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.algorithms.join_aggregate.contract import Shape
+from lakehouse.algorithms.join_aggregate.revision import missing
+from lakehouse.queries.aggregate.bucket import HeldAggregate, part_rows
+from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.aggregate.rows import as_rows, is_used
+from lakehouse.queries.aggregate.value_codes import BucketCodes
+from lakehouse.queries.runtime.tasks.bucket import gathered, state_rows
+
+if TYPE_CHECKING:
+    from lakehouse.queries.runtime.retracted import Retracted
+    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
+
+_NEVER = 2**62
+
+
+@dataclass(frozen=True)
+class Affected:
+    """Answers and rows of a state that rest on retracted rows, as far as raw can replace them.
+
+    ``first_us``, ``last_us``: the ticks that are recomputed. ``alive_us``: since when rows that a state holds have been
+    in their windows; None if it holds no retracted row. ``gone``: retracted rows with ticks that are not recomputed.
+    """
+
+    first_us: int
+    last_us: int
+    alive_us: int | None
+    gone: int
+    reach_us: int
+
+    @classmethod
+    def of(
+        cls, query: AggregateQuery, retracted: Retracted, last_us: int | None, kept_us: int | None
+    ) -> Affected:
+        """Return them; ``last_us``: the last tick; ``kept_us``: since when raw is kept; None for no limit."""
+        windows = [side.window_us for side in query.sides]
+        reach_us, every_us = max(windows), query.every_us
+        ends_us = retracted.to_us - 1 + max(windows[side] for side in retracted.sides)
+        whole_us = -_NEVER if kept_us is None else kept_us + reach_us
+        alive_us = -_NEVER if last_us is None else -(-(last_us - query.slack_us) // every_us) * every_us
+        holds = ends_us >= alive_us and (kept_us is None or alive_us >= whole_us)
+        return cls(
+            -(-max(retracted.from_us, whole_us) // every_us) * every_us,
+            ends_us if last_us is None else min(ends_us, last_us),
+            alive_us if holds else None,
+            0 if kept_us is None else retracted.before(whole_us),
+            reach_us,
+        )
+
+    @property
+    def is_answered(self) -> bool:
+        """True if there are ticks to be recomputed."""
+        return self.first_us <= self.last_us
+
+    @property
+    def reads(self) -> tuple[int, int]:
+        """The times of the rows that are read, of a piece."""
+        if self.alive_us is not None:
+            return self.alive_us - self.reach_us, _NEVER
+        return self.first_us - self.reach_us, self.last_us
+
+    def pieces(self, number: int, every_us: int) -> Iterator[Affected]:
+        """Yield so many ranges of ticks at most, and last what the state holds."""
+        if self.is_answered:
+            width_us = -(-(self.last_us - self.first_us + 1) // (number * every_us)) * every_us
+            for start_us in range(self.first_us, self.last_us + 1, width_us):
+                end_us = min(start_us + width_us - 1, self.last_us)
+                yield replace(self, first_us=start_us, last_us=end_us, alive_us=None)
+        if self.alive_us is not None:
+            yield replace(self, first_us=_NEVER, last_us=-_NEVER)
+
+
+@dataclass(frozen=True)
+class BucketsAgain:
+    """The kernels of buckets; ``batch``: the last one, whose state is replaced under the name ``attempt``."""
+
+    query: AggregateQuery
+    shape: Shape
+    schema: pa.Schema
+    affected: Affected
+    until_us: int | None
+    batch: int
+    attempt: str
+
+    def __call__(self, buckets: Sequence[int]) -> Kernel:
+        """Return the kernel of any bucket."""
+        return self._answer
+
+    def _answer(self, bucket: int, rows: pa.Table) -> pa.Table | None:
+        rows = rows.filter(pa.array(is_used(rows)))
+        if not rows.num_rows:
+            return None
+        parts = [self._parts(rows), *self._state(rows)]
+        return gathered(parts, self.schema, bucket)
+
+    def _parts(self, rows: pa.Table) -> pa.Table:
+        """Return the parts of all answers at the ticks that are recomputed."""
+        codes, affected = BucketCodes(self.query), self.affected
+        whole = as_rows(rows, self.query, codes)
+        near = (whole.leave_us >= affected.first_us) & (whole.enter_us <= affected.last_us)
+        whole = whole[near]
+        # None has counted anywhere, and none counts at other ticks.
+        whole = replace(
+            whole,
+            enter_us=np.maximum(whole.enter_us, affected.first_us),
+            leave_us=np.minimum(whole.leave_us, affected.last_us),
+        )
+        return part_rows(
+            self.query, missing(self.shape, whole, whole.leave_us + 1, self.query.every_us), codes
+        )
+
+    def _state(self, rows: pa.Table) -> list[pa.Table]:
+        """Return the state with the rows that are in their windows, or were lately."""
+        if self.affected.alive_us is None:
+            return []
+        windows = np.array([each.window_us for each in self.query.sides], np.int64)
+        leave_us = rows["event_us"].to_numpy() + windows[rows["side"].to_numpy()]
+        alive = rows.filter(pa.array(leave_us >= self.affected.alive_us))
+        _, change = HeldAggregate(self.query, self.shape).process(alive, self.until_us)
+        return [state_rows(change, {self.batch: self.attempt})]
