@@ -106,9 +106,9 @@ def test_figures_are_those_of_all_rows_and_the_same_for_any_batches_and_after_a_
     lakehouse_of: Callable[[str], Settings], session: SparkSession, tmp_path: Path
 ) -> None:
     settings, dice = lakehouse_of(CONFIG), np.random.default_rng(3)
-    rows = made(1, 9000)
-    cuts = sorted(dice.integers(0, 9000, 4).tolist())
-    for number, part in enumerate(np.split(np.arange(9000), cuts)):
+    rows = made(1, 4500)
+    cuts = sorted(dice.integers(0, 4500, 4).tolist())
+    for number, part in enumerate(np.split(np.arange(4500), cuts)):
         land(settings, f"{number:02}", [rows[n] for n in [*part, *part[:2]]])
         ingest.run(settings, session, "readings")
     parts = everything(settings)
