@@ -1,4 +1,4 @@
-"""Aggregates of a join of two streams by definition: all pairs at each tick, in Python's ints, Decimals and Fractions.
+"""Aggregates of a chain of streams by definition: all results at each tick, in Python's ints, Decimals and Fractions.
 
 A measure is ``(function, side, column)``, COUNT(*) has no column; a condition of HAVING ``(measure, sign, bound)``.
 """
@@ -9,6 +9,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 Row = dict[str, Any]
@@ -21,30 +22,33 @@ SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def answers(
-    sides: tuple[Sequence[Row], Sequence[Row]],
-    windows: tuple[int, int],
+    sides: Sequence[Sequence[Row]],
+    windows: Sequence[int],
     ticks: Sequence[int],
     measures: Sequence[Measure],
     having: Having | None,
+    keys: Sequence[str] = ("k",),
 ) -> dict[tuple[int, Any], tuple[list[Any], bool]]:
-    """Return for each tick and group ``g`` of the first side the measures, and whether HAVING holds."""
-    found: dict[tuple[int, Any], list[tuple[Row, Row]]] = {}
-    for one in sides[0]:
-        for two in sides[1]:
-            if one["k"] is None or one["k"] != two["k"]:
-                continue
-            first = max(one["event_us"], two["event_us"])
-            last = min(one["event_us"] + windows[0], two["event_us"] + windows[1])
-            for tick in ticks:
-                if first <= tick <= last:
-                    found.setdefault((tick, one["g"]), []).append((one, two))
+    """Return for each tick and group ``g`` of the first side the measures, and whether HAVING holds.
+
+    Each side agrees with the next one in a key, which is not null.
+    """
+    found: dict[tuple[int, Any], list[tuple[Row, ...]]] = {}
+    for rows in product(*sides):
+        if any(one[k] is None or one[k] != two[k] for one, two, k in zip(rows, rows[1:], keys, strict=False)):
+            continue
+        first = max(row["event_us"] for row in rows)
+        last = min(row["event_us"] + window for row, window in zip(rows, windows, strict=True))
+        for tick in ticks:
+            if first <= tick <= last:
+                found.setdefault((tick, rows[0]["g"]), []).append(rows)
     return {
         at: ([measured(each, pairs) for each in measures], having is None or _holds(having, pairs))
         for at, pairs in found.items()
     }
 
 
-def measured(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> Any:
+def measured(measure: Measure, pairs: Sequence[tuple[Row, ...]]) -> Any:
     """Return a measure exactly: an average as a fraction, also of doubles; null where there is no value."""
     function, side, column = measure
     if column is None:
@@ -60,7 +64,7 @@ def measured(measure: Measure, pairs: Sequence[tuple[Row, Row]]) -> Any:
     return total / len(values) if function == "avg" else total
 
 
-def _holds(having: Having, pairs: Sequence[tuple[Row, Row]]) -> bool:
+def _holds(having: Having, pairs: Sequence[tuple[Row, ...]]) -> bool:
     measure, sign, bound = having
     value = measured(measure, pairs)
     return value is not None and SIGNS[sign](Fraction(value), bound)

@@ -38,9 +38,11 @@ COLUMNS: dict[str, Any] = {
     **{name: "double" for name, scale in SCALES.items() if scale is None},
 }
 OWN = {"columns": COLUMNS, "keys": ["k"], "groupings": [[]], "measures": ["f"]}
-STREAMS = {name: stream_of(name=name, **OWN) for name in ("a", "b")}
+STREAMS = {name: stream_of(name=name, **OWN) for name in ("a", "b", "c")}
 SECOND = 10**6
-WINDOWS, EVERY = (3 * SECOND, 5 * SECOND), 2 * SECOND
+WINDOWS, EVERY = (3 * SECOND, 5 * SECOND, 4 * SECOND), 2 * SECOND
+PAIR = "a [3 SECONDS], b [5 SECONDS] WHERE a.k = b.k"
+CHAIN = "a [3 SECONDS], b [5 SECONDS], c [4 SECONDS] WHERE a.k = b.k AND b.n = c.n"
 METHODS = ("factorised", "view_tree", "multiway", "tuple_count", "incremental", "materialised")
 Row = dict[str, Any]
 
@@ -61,9 +63,9 @@ class InMemory:
 
 @dataclass(frozen=True)
 class Source:
-    """Rows of both sides."""
+    """Rows of all sides."""
 
-    sides: tuple[pa.RecordBatch, pa.RecordBatch]
+    sides: tuple[pa.RecordBatch, ...]
 
     def read(self, side: int, columns: Sequence[str]) -> SideRows:
         return SideRows([], Columns(InMemory(self.sides[side]), tuple(columns)))
@@ -103,9 +105,9 @@ class Kept:
         none = self.adding(self._parts([]))
         self.answers = none.append_column("part_bucket", pa.array([], pa.int64()))
 
-    def batch(self, rows: tuple[Sequence[Row], Sequence[Row]], until_us: int | None) -> None:
+    def batch(self, rows: Sequence[Sequence[Row]], until_us: int | None) -> None:
         """Take rows in and answer the ticks up to a time."""
-        source = cast(RowSource, Source((raw(rows[0]), raw(rows[1]))))
+        source = cast(RowSource, Source(tuple(map(raw, rows))))
         sides = side_rows(source, self.query, STREAMS, self.buckets)
         batches = [each for side in sides for each in side.rows.batches(["f"])]
         both = pa.Table.from_batches([each.cast(batches[0].schema) for each in batches])
@@ -244,31 +246,35 @@ def units(number: int, scale: int) -> Any:
     return Decimal(f"{number}E-{scale}") if scale else number
 
 
-def rows_of(drawn: random.Random, count: int) -> tuple[list[Row], list[Row]]:
-    """Return rows of both sides within some seconds, in the order in which they come."""
-    sides: tuple[list[Row], list[Row]] = ([], [])
+def rows_of(drawn: random.Random, count: int, many: int) -> list[list[Row]]:
+    """Return rows of so many sides within some seconds, in the order in which they come."""
+    sides: list[list[Row]] = [[] for _ in range(many)]
     for line in range(count):
         row = {name: value_of(drawn, name) for name in SCALES}
         row |= {"g": drawn.choice(["u", "v", None]), "k": drawn.choice([0, 1, 2, None])}
+        if many > 2:
+            # Few of three rows would meet otherwise.
+            row |= {"k": drawn.choice([0, 0, 0, 1, None]), "n": drawn.choice([1, 1, 1, 2, None])}
         row |= {"event_us": drawn.randint(0, 12 * SECOND), "line": line}
         drawn.choice(sides).append(row)
     return sides
 
 
-def measures_of(drawn: random.Random) -> list[Measure]:
+def measures_of(drawn: random.Random, many: int) -> list[Measure]:
     """Return some measures, each once; extremes of columns whose numbers are all compared."""
     columns = {"sum": list(SCALES), "avg": list(SCALES), "count": list(SCALES)}
-    columns |= {"min": ["n", "d", "e", "f"], "max": ["n", "d", "e", "h"]}
+    if many == 2 or drawn.random() < 0.2:
+        columns |= {"min": ["n", "d", "e", "f"], "max": ["n", "d", "e", "h"]}
     found: set[Measure] = {("count", 0, None)}
     for _ in range(drawn.randint(1, 5)):
         function = drawn.choice(sorted(columns))
-        found.add((function, drawn.randint(0, 1), drawn.choice(columns[function])))
+        found.add((function, drawn.randint(0, many - 1), drawn.choice(columns[function])))
     return sorted(found, key=repr)
 
 
 def spelled(measure: Measure) -> str:
     function, side, column = measure
-    return f"{function}(*)" if column is None else f"{function}({'ab'[side]}.{column})"
+    return f"{function}(*)" if column is None else f"{function}({'abc'[side]}.{column})"
 
 
 def having_of(drawn: random.Random, measures: Sequence[Measure]) -> tuple[str, Having] | None:
@@ -283,11 +289,11 @@ def having_of(drawn: random.Random, measures: Sequence[Measure]) -> tuple[str, H
 
 
 def query_of(
-    measures: Sequence[Measure], having: str | None, method: str | None, slack: int
+    measures: Sequence[Measure], having: str | None, method: str | None, slack: int, joined: str = PAIR
 ) -> AggregateQuery:
     shown = ", ".join(f"{spelled(each)} AS m{number}" for number, each in enumerate(measures))
     text = (
-        f"SELECT a.g, {shown} FROM a [3 SECONDS], b [5 SECONDS] WHERE a.k = b.k GROUP BY a.g"
+        f"SELECT a.g, {shown} FROM {joined} GROUP BY a.g"
         f"{f' HAVING {having}' if having else ''} EVERY 2 SECONDS"
         f"{f' SLACK {slack} SECONDS' if slack else ''}"
     )
@@ -300,28 +306,29 @@ def is_double(measure: Measure) -> bool:
     return measure[0] in ("sum", "avg") and measure[2] is not None and SCALES[measure[2]] is None
 
 
-def wrong(seed: int) -> str | None:
+def wrong(seed: int, joined: str = PAIR) -> str | None:
     """Return what is wrong with the answers of a random query over random rows, None for nothing."""
     drawn = random.Random(seed)
-    measures = measures_of(drawn)
+    many = 3 if joined == CHAIN else 2
+    measures = measures_of(drawn, many)
     asked = having_of(drawn, measures) if drawn.random() < 0.7 else None
     method = drawn.choice([*METHODS, None])
-    query = query_of(measures, asked[0] if asked else None, method, drawn.choice([0, 2, 100]))
+    query = query_of(measures, asked[0] if asked else None, method, drawn.choice([0, 2, 100]), joined)
     kept = Kept(query, drawn.choice([1, 2]), restarts=drawn.random() < 0.5)
-    sides, until = rows_of(drawn, drawn.randint(2, 24)), 0
+    sides, until = rows_of(drawn, drawn.randint(2, 24) * many // 2, many), 0
     order = sorted(
-        ((side, row) for side in (0, 1) for row in sides[side]), key=lambda each: cast(int, each[1]["line"])
+        ((side, row) for side in range(many) for row in sides[side]),
+        key=lambda each: cast(int, each[1]["line"]),
     )
     while order:
         size = drawn.choice([1, 1, 5, len(order)])
         part, order = order[:size], order[size:]
         until = 20 * SECOND if not order else drawn.randint(until, 14 * SECOND)
-        own = cast(Any, tuple([row for side, row in part if side == number] for number in (0, 1)))
+        own = cast(Any, tuple([row for side, row in part if side == number] for number in range(many)))
         kept.batch(own, until)
     kept.repair()
-    expected = answers(
-        sides, WINDOWS, range(0, 20 * SECOND + 1, EVERY), measures, asked[1] if asked else None
-    )
+    ticks, windows = range(0, 20 * SECOND + 1, EVERY), WINDOWS[:many]
+    expected = answers(sides, windows, ticks, measures, asked[1] if asked else None, ("k", "n"))
     found = kept.shown()
     if found.keys() != expected.keys():
         return f"{seed}: {query.definition()}: ticks and groups differ"
@@ -342,6 +349,10 @@ def wrong(seed: int) -> str | None:
 @pytest.mark.parametrize("part", range(4))
 def test_answers_are_what_exact_numbers_come_to(part: int) -> None:
     assert [each for each in map(wrong, range(part * 25, part * 25 + 25)) if each] == []
+
+
+def test_answers_of_a_chain_are_what_exact_numbers_come_to() -> None:
+    assert [each for seed in range(60) if (each := wrong(seed, CHAIN))] == []
 
 
 @pytest.mark.long
