@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -292,3 +293,34 @@ def test_a_rule_over_time_fails_without_anything_new_and_holds_again(
     # Without a time that is asked for, the backfill's own end is now; nothing is skipped as unchanged.
     for _ in range(2):
         assert "unchanged" not in check_quality.run(settings, session, "meters")
+
+
+OFFICES = """
+[streams.meters]
+event_time = {{ column = "timestamp", unit = "iso" }}
+keys = ["room"]
+measures = ["temperature"]
+groupings = [["room"], []]
+levels = ["1m for 2d", "1h for 1y", "1d forever"]
+columns.room = {{ file = 'room_(.+)\\.csv' }}
+source = {{ path = "{data}/office-rooms/room_640.csv.gz", format = "csv", settle = 0 }}
+[[streams.meters.rules]]
+volume = {{ per = "1h", min = 1, over = "30d" }}
+[[streams.meters.rules]]
+freshness = "15m"
+"""
+
+
+def test_hours_in_which_a_real_room_is_not_heard_are_named(
+    lakehouse_of: Make, session: SparkSession, data: Path
+) -> None:
+    settings = lakehouse_of(OFFICES.format(data=data))
+    take_in(settings, session)
+
+    verdicts = judged(settings)
+
+    assert verdicts["freshness"][0] == 0
+    assert verdicts["volume"][0] == 51
+    assert verdicts["volume"][1].startswith(
+        "51 of 185 from 2013-08-24 00:00:00 to 2013-08-31 17:00:00 do not"
+    )
