@@ -18,7 +18,16 @@ from lakehouse.storage.tables.tables_place import is_on_store
 
 _MAGIC, _LOG = b"PAR1", "_delta_log"
 # Tables of streams, and of checks; every other one belongs to a registered query.
-_OF_STREAMS = ("raw", "quarantine", "ledger", "corrections", "retracted", "remembered", "unchecked", "profile")
+_OF_STREAMS = (
+    "raw",
+    "quarantine",
+    "ledger",
+    "corrections",
+    "retracted",
+    "remembered",
+    "unchecked",
+    "profile",
+)
 _OURS = ("jobs", "lakehouse", "quality")
 
 
