@@ -79,7 +79,7 @@ def preparing_metadata(settings: Settings) -> Iterator[bool]:
     if mark.exists():
         yield False
         return
-    with lease(home, PREPARED_WITHIN_S):
+    with lease(settings.layout, home, PREPARED_WITHIN_S):
         is_needed = not mark.exists()
         yield is_needed
         if is_needed:

@@ -36,15 +36,15 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         RawIncomplete: if the rollup is missing and raw rows that it held are deleted too.
         RollupOutdated: if the stream's levels, groupings or measures have changed since they were built.
     """
-    path = settings.layout.rollup(stream)
-    with tables.lease(path):
-        if not tables.exists(settings.layout.ledger(stream)):
+    layout = settings.layout
+    path = layout.rollup(stream)
+    with tables.lease(layout, path):
+        if not tables.exists(layout.ledger(stream)):
             return {"batches": 0, "rows": 0}
-        layout = settings.layout
         if not tables.exists(path) and read_corrections(layout, stream):
             plan_all(spark, layout, settings.stream(stream))
         corrections.finish_open(spark, layout, settings.stream(stream), also=layout.raw(stream))
-        return rollup.append_new(spark, settings.layout, settings.stream(stream))
+        return rollup.append_new(spark, layout, settings.stream(stream))
 
 
 def rebuild(
@@ -64,7 +64,7 @@ def rebuild(
     if not tables.exists(layout.ledger(stream)):
         raise NothingIngested(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
     wait = lease_timeout_s(layout)
-    with tables.lease(layout.raw(stream), wait), tables.lease(layout.rollup(stream), wait):
+    with tables.lease(layout, layout.raw(stream), wait), tables.lease(layout, layout.rollup(stream), wait):
         corrections.finish_open(spark, layout, declared)
         return corrections.rebuild(spark, layout, declared, from_us, to_us)
 

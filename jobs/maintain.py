@@ -43,7 +43,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     raw, built, wait = layout.raw(stream), layout.rollup(stream), lease_timeout_s(layout)
     places = (layout.quarantine, layout.ledger, layout.remembered, layout.unchecked)
     by_ingest = [table(stream) for table in (*places, layout.corrections, layout.retracted)]
-    with tables.lease(raw, wait), tables.lease(built, wait):
+    with tables.lease(layout, raw, wait), tables.lease(layout, built, wait):
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))
             figures.update(rollup.compact(spark, layout, settings.stream(stream)))
@@ -63,7 +63,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         if tables.exists(raw):
             # Only while no process is about to append a file that looks unused.
             figures.update(table_maintenance.clear(raw, history_us))
-    of_stream = (layout.manifests(stream), layout.identities(stream))
+    of_stream = (layout.manifests(stream).folder, layout.identities(stream))
     for folder in (
         *of_stream,
         layout.attempts(stream).parent,
@@ -73,7 +73,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         discard_drafts(folder)
     if tables.exists(layout.quality):
         # One table for all streams: the second process leaves it to the first.
-        with suppress(tables.LeaseHeld), tables.lease(layout.quality):
+        with suppress(tables.LeaseHeld), tables.lease(layout, layout.quality):
             figures.update(table_maintenance.compact_and_vacuum(layout.quality, history_us))
     return dict(figures)
 

@@ -28,7 +28,10 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
         LeaseHeld: if the query runs, or is repaired, now.
     """
     layout, engine, figures = settings.layout, engine_of(spark), Counter[str]()
-    with tables.lease(layout.queries(query), lease_timeout_s(layout)), tables.lease(layout.repairs(query)):
+    with (
+        tables.lease(layout, layout.queries(query), lease_timeout_s(layout)),
+        tables.lease(layout, layout.repairs(query)),
+    ):
         drop_old_states(engine, layout, query)
         asked = settings.query(query)
         if drop_old_rows := kind_of(asked).part("tables", "drop_old_rows", None):

@@ -28,7 +28,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     raw = settings.layout.raw(stream)
     if not tables.exists(raw):
         return {"files_merged": 0}
-    with tables.lease(files_of(raw), lease_timeout_s(settings.layout)):
+    with tables.lease(settings.layout, files_of(raw), lease_timeout_s(settings.layout)):
         return {"files_merged": table_maintenance.merge_small_files(raw), **table_maintenance.left(raw)}
 
 

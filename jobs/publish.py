@@ -50,14 +50,13 @@ def publish_streams(
     """Publish as ``run``; return the figures, and the fault of a stream for which ``run`` raises, if any."""
     from lakehouse.serving.publish.publish import kept_open
     from lakehouse.serving.versions.downloads import download_current
-    from lakehouse.serving.versions.versions import store_of
     from lakehouse.spark import tables
 
     layout = settings.layout
     with ExitStack() as leases:
-        leases.enter_context(tables.lease(layout.serving))
+        leases.enter_context(tables.lease(layout, layout.serving))
         faults = _held_by_others(settings, leases)
-        if (store := store_of(layout.serving)) is not None:
+        if (store := layout.published) is not None:
             download_current(layout.serving, store)
         leases.enter_context(kept_open(layout))
         try:
@@ -82,7 +81,7 @@ def _held_by_others(settings: Settings, leases: ExitStack) -> dict[str, Exceptio
     faults = dict[str, Exception]()
     for name in settings.streams:
         try:
-            leases.enter_context(tables.lease(settings.layout.rollup(name)))
+            leases.enter_context(tables.lease(settings.layout, settings.layout.rollup(name)))
         except tables.LeaseHeld as held:
             faults[name] = held
     return faults

@@ -32,11 +32,11 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
             TIMEOUT_S.
     """
     layout, asked = settings.layout, settings.query(query)
-    with tables.lease(layout.repairs(query)):
+    with tables.lease(layout, layout.repairs(query)):
         if not tables.exists(layout.queries(query)):
             return dict(NOTHING)
         withdraws = bool(waiting_retractions(layout, query, asked.streams))
-        batches = tables.lease(layout.queries(query), timeout_s=TIMEOUT_S)
+        batches = tables.lease(layout, layout.queries(query), timeout_s=TIMEOUT_S)
         with batches if withdraws or is_between_batches(asked) else nullcontext():
             run = run_of(settings, spark, query)
             totals = drain_repairs(run)

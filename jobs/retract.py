@@ -38,6 +38,6 @@ def run(
     if not tables.exists(layout.ledger(stream)):
         raise RetractRefused(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
     wait = lease_timeout_s(layout)
-    with tables.lease(layout.raw(stream), wait), tables.lease(layout.rollup(stream), wait):
+    with tables.lease(layout, layout.raw(stream), wait), tables.lease(layout, layout.rollup(stream), wait):
         corrections.finish_open(spark, layout, declared)
         return retract(spark, layout, declared, wrong, by, why, dry_run)

@@ -47,7 +47,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     asked = settings.query(query)
     if asked.row_scans():
         return _run_together(settings, spark, asked)
-    with tables.lease(settings.layout.queries(query)):
+    with tables.lease(settings.layout, settings.layout.queries(query)):
         one = run_of(settings, spark, query)
         done = one.drain()
         if _is_withdrawn(one):
@@ -81,7 +81,7 @@ def _is_withdrawn(run: QueryRun[Any]) -> bool:
     if not waiting_retractions(layout, name, run.query.streams):
         return False
     try:
-        with tables.lease(layout.repairs(name)):
+        with tables.lease(layout, layout.repairs(name)):
             drain_withdrawals(run, drain_repairs(run))
     except tables.LeaseHeld:
         return False
@@ -93,7 +93,9 @@ def _comes_along(settings: Settings, query: Query, asked: Query, leases: ExitSta
     if query != asked and not _goes_on(settings, query):
         return False
     try:
-        leases.enter_context(tables.lease(settings.layout.queries(query.name), end - time.monotonic()))
+        leases.enter_context(
+            tables.lease(settings.layout, settings.layout.queries(query.name), end - time.monotonic())
+        )
     except tables.LeaseHeld:
         # A long repair of one query delays the others no longer than this.
         if query == asked:

@@ -80,7 +80,7 @@ def _serve(
     def tell(state: str) -> None:
         if state == "running":
             # Another service may have taken over from this one if it was paused: it ends, and is started again.
-            require_leases(settings.layout.service)
+            require_leases()
         _tell(settings, state, every_s, served.snapshot())
 
     service = Service(served.workers, every_s, tell, lambda: is_running(spark), stop)
@@ -121,7 +121,7 @@ def _alone(settings: Settings) -> Iterator[None]:
     with ExitStack() as held:
         try:
             # A process that asks whether a home is served holds the lease for a moment.
-            held.enter_context(lease(settings.layout.service, timeout_s=1))
+            held.enter_context(lease(settings.layout, settings.layout.service, timeout_s=1))
         except LeaseHeld:
             holder = (
                 served_by(settings.layout) or f"another process holds the lease on {settings.layout.service}"

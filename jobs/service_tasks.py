@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, maintain_queries, merge_raw, publish, run_queries
@@ -29,6 +28,7 @@ from lakehouse.service.workers import Worker
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld
 from lakehouse.storage.control.outcomes import has_run_since
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.newest_commits import NO_TABLE, Commits
 from lakehouse.storage.tables.rollup_table import read_marker
 
@@ -72,7 +72,7 @@ class ServiceTasks:
 
     def _of_stream(self, name: str) -> list[Task]:
         settings, spark, layout = self.settings, self.spark, self.settings.layout
-        probe = probe_of(settings.stream(name).source, layout.manifests(name))
+        probe = probe_of(settings.stream(name).source, layout.manifests(name).folder)
         changes = (layout.ledger(name), layout.corrections(name))
         tasks = [
             self._task("ingest", name, probe, lambda: ingest.run(settings, spark, name)),
@@ -91,7 +91,7 @@ class ServiceTasks:
             self._upkept(maintain_queries.run, name, layout.queries(name)),
         ]
 
-    def _upkept(self, run: Callable[..., dict[str, Any]], name: str, counting: Path) -> Task:
+    def _upkept(self, run: Callable[..., dict[str, Any]], name: str, counting: Location) -> Task:
         """Return a task that runs each time the ``counting`` table has ``MAINTAINED_AFTER`` more commits."""
         commits, job = Commits(counting), job_of(run)
 
@@ -136,7 +136,7 @@ class ServiceTasks:
             log.error("%s", fault)
         return figures
 
-    def _after(self, job: str, name: str, tables: Collection[Path], work: Work) -> Task:
+    def _after(self, job: str, name: str, tables: Collection[Location], work: Work) -> Task:
         """Return a task that runs when one of these tables has changed; it does not run while there is no table."""
         task = self._task(job, name, Commits(*tables), work)
         task.seen = (NO_TABLE,) * len(tables)

@@ -23,8 +23,8 @@ from lakehouse.config.problems import ConfigError
 from lakehouse.home_checks import NAMED, Finding, State, examine_home
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ownership import is_private
+from lakehouse.storage.stores.store_path import StorePath
 from lakehouse.storage.tables.integrity import damage_in, tables_of
-from lakehouse.storage.tables.tables_place import is_on_store
 
 if TYPE_CHECKING:
     from lakehouse.settings import Settings
@@ -215,20 +215,19 @@ def _stores(settings: Settings) -> Iterator[Finding]:
 def _store_of_tables(settings: Settings) -> Iterator[Finding]:
     """Race writers against the store that has the tables; nothing where they are in the home."""
     place = settings.layout.tables
-    if not is_on_store(place):
+    if not isinstance(place, StorePath):
         return
     from lakehouse.spark.jars import missing_jars, reaches
     from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
-    from lakehouse.storage.stores.store_path import StorePath
     from lakehouse.storage.stores.store_race import ROUNDS, WRITERS, winners
 
-    place = StorePath(place)
-    if missing := missing_jars(store=place.scheme):
-        fix = f"run `python -m lakehouse.spark.jars --{place.scheme}`"
+    scheme = place.address.scheme
+    if missing := missing_jars(store=scheme):
+        fix = f"run `python -m lakehouse.spark.jars --{scheme}`"
         found = ", ".join(missing)
-        yield Finding("jars of stores", "wrong" if place.scheme == "s3" else "warning", found, fix)
-    elif not reaches(place.scheme):
-        found = f"Spark has no connector to {place.scheme}://: `tidemark spark` needs one, jobs do not"
+        yield Finding("jars of stores", "wrong" if scheme == "s3" else "warning", found, fix)
+    elif not reaches(scheme):
+        found = f"Spark has no connector to {scheme}://: `tidemark spark` needs one, jobs do not"
         yield Finding("jars of stores", "warning", found, "name one in [spark.options]")
     try:
         won = winners(place)
@@ -300,8 +299,9 @@ def _home(config: Path | None, home: Path | None, settings: Settings | None) -> 
             f"chmod -R go-rwx {folder}; what is made from now on is its owner's alone",
         )
     yield _disk(present)
-    yield _tables(Home(folder))
-    yield from examine_home(Home(folder), settings)
+    layout = settings.layout if settings else Home(folder)
+    yield _tables(layout)
+    yield from examine_home(layout, settings)
 
 
 def _settings(config: Path | None, home: Path | None) -> Settings | None:

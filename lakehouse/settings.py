@@ -1,6 +1,6 @@
 """tidemark.toml and the environment, read once into ``Settings``; environment variables TIDEMARK_... win.
 
-Reading changes nothing. A home is opened by ``open_home``, which lets this process find its tables and leases.
+Reading changes nothing. A home is opened by ``open_home``; ``Settings.layout`` says where all of it is.
 """
 
 from __future__ import annotations
@@ -36,11 +36,9 @@ from lakehouse.config.stream import Source, Stream
 from lakehouse.queries.kind import Query, kinds
 from lakehouse.queries.registered import by_query, read_queries
 from lakehouse.storage.control.move_in import move_in
-from lakehouse.storage.control.place import use as use_control
 from lakehouse.storage.control.store import require_version
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.tables_place import moved_tables
-from lakehouse.storage.tables.tables_place import use as use_tables
 
 if TYPE_CHECKING:
     Registered = dict[str, Query]
@@ -107,8 +105,9 @@ class Settings(BaseSettings):
 
     @property
     def layout(self) -> Home:
-        """Paths of the home."""
-        return Home(self.home)
+        """Paths of the home, its tables and its control store."""
+        control = self.control.get_secret_value() if self.control else None
+        return Home(self.home, self.tables.path, control)
 
     def stream(self, name: str) -> Stream:
         """Return a declared stream.
@@ -150,7 +149,7 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
 
 
 def open_home(settings: Settings) -> None:
-    """Let this process find a home's tables and leases where its configuration says.
+    """Make sure that a home is as its configuration says and this version wrote it; its rows move where they belong.
 
     Raises:
         ConfigError: when its tables are elsewhere, or a secret is one that only Airflow's tasks can read.
@@ -161,10 +160,8 @@ def open_home(settings: Settings) -> None:
     if (there := moved_tables(home, tables)) is not None:
         elsewhere = Problem("tables.path", tables or "none", f"{there}, where this home has its tables")
         raise ConfigError(str(settings.config), [elsewhere])
-    use_tables(home, tables)
-    use_control(home, settings.control.get_secret_value() if settings.control else None)
     require_version(home)
-    move_in(home)
+    move_in(settings.layout)
 
 
 def read_settings(config: Path | None = None, home: Path | None = None) -> Settings:

@@ -25,6 +25,7 @@ from lakehouse.config.sections import QualitySettings
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from quality.gate import Verdict
 from quality.rules import Rule
 from quality.shared_reports import shared_reports
@@ -42,7 +43,7 @@ RESULT_FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}
 # A check holds the project for a second or two: this is enough for the checks of a hundred streams at once.
 TIMEOUT_S = 300.0
 
-
+# Great Expectations takes seconds to open a project, and a process may have one at a time.
 OPENED: list[Project] = []
 
 
@@ -56,7 +57,7 @@ def judge(settings: Settings, stream: str, frames: Sequence[Frame]) -> list[Verd
     # Imported before the lease: other processes would wait for it.
     import great_expectations  # noqa: F401
 
-    with lease(settings.layout.reports, TIMEOUT_S), opened_project(settings) as project:
+    with lease(settings.layout, settings.layout.reports, TIMEOUT_S), opened_project(settings) as project:
         return _judged(project, settings, stream, frames)
 
 
@@ -77,7 +78,7 @@ def _judged(project: Project, settings: Settings, stream: str, frames: Sequence[
     return verdicts
 
 
-def report_page(layout: Home) -> Path:
+def report_page(layout: Home) -> Location:
     """Return the page to open first."""
     return layout.report_pages / "index.html"
 

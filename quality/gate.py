@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from lakehouse.config.problems import Permanent
 from lakehouse.spark.deviations import Counts
+from lakehouse.storage.stores.store_path import Location
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class GateFailed(Permanent, RuntimeError):
         self,
         stream: str,
         failed: Sequence[Verdict],
-        report: Path,
+        report: Location,
         kind: str = "stream",
         examples: Sequence[str] = (),
     ) -> None:

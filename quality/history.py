@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
@@ -17,6 +16,8 @@ from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.deviations import WARNINGS
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.heartbeats import TIMEOUT_S
+from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import append as append_rows
 from lakehouse.storage.tables.table_commits import arrow_schema, as_json, create_table, open_table
 from lakehouse.storage.tables.table_files import dataset
@@ -41,9 +42,9 @@ SCHEMA = """
 """
 
 
-def append(table: Path, stream: str, batch: int, verdicts: Sequence[Verdict]) -> str:
+def append(home: Home, stream: str, batch: int, verdicts: Sequence[Verdict]) -> str:
     """Append one run's verdicts and return its run id; the table is created with the first."""
-    now = datetime.now(UTC)
+    table, now = home.quality, datetime.now(UTC)
     run_id = f"{stream}-{now:%Y%m%dT%H%M%S.%fZ}"
     rows = [
         {
@@ -64,7 +65,7 @@ def append(table: Path, stream: str, batch: int, verdicts: Sequence[Verdict]) ->
     ]
     if read_log(table) is None:
         # Of two that create a table at once, one would change the other's and make its append fail.
-        with lease(table, TIMEOUT_S):
+        with lease(home, table, TIMEOUT_S):
             create_table(table, as_json(schema_of(SCHEMA)))
     elif lacking := {*schema_of(SCHEMA).names} - {*arrow_schema(open_table(table)).names}:
         problem = f"{table} is of another Tidemark and has no column {', '.join(sorted(lacking))}"
@@ -80,7 +81,7 @@ def _counted(verdict: Verdict) -> dict[str, Any]:
     return {"judged": counts.judged, "broken": counts.broken, "sources": list(counts.sources)}
 
 
-def verified_through(table: Path, stream: str) -> int:
+def verified_through(table: Location, stream: str) -> int:
     """Return the newest batch that a run of this stream without a failure had seen; -1 where there was none."""
     log = read_log(table)
     if log is None or not log.files:

@@ -18,7 +18,6 @@ from pathlib import Path
 from lakehouse.storage.atomic_files import write_text
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import StorePath
-from lakehouse.storage.tables.tables_place import is_on_store
 
 _COPIED = ("gx/expectations/", "gx/uncommitted/validations/", "site/expectations/", "site/validations/")
 _INDEX = "site/index.html"
@@ -36,10 +35,10 @@ def shared_reports(layout: Home) -> Iterator[list[str]]:
         StoreUnavailable, ObjectUnread: when the store does not answer.
     """
     forgotten: list[str] = []
-    if not is_on_store(layout.tables):
+    if not isinstance(layout.tables, StorePath):
         yield forgotten
         return
-    folder, store = layout.reports, StorePath(layout.tables / "reports")
+    folder, store = layout.reports, layout.tables / "reports"
     there = {path.relative_to(store).as_posix() for path in store.rglob("*")}
     _copy(folder, store, there)
     yield forgotten

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.settings import Settings
 from lakehouse.spark.deviations import REJECTIONS, WARNINGS
 from lakehouse.storage.checked import Passed
 from lakehouse.storage.damaged import DamagedFile
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.newest_commits import Commits
 from quality.checkpoint import judge, report_page
 from quality.gate import GateFailed, Verdict
@@ -34,7 +34,7 @@ def subject_of(query: str) -> str:
 def unless_passed(
     settings: Settings,
     subject: str,
-    tables: Collection[Path],
+    tables: Collection[Location],
     definition: str,
     check: Callable[[], dict[str, Any]],
 ) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def record_verdicts(
     verdicts += [
         verdict for frame in frames if frame.table == REJECTIONS for verdict in _counted(subject, frame)
     ]
-    append(layout.quality, subject, through, verdicts)
+    append(layout, subject, through, verdicts)
     broken = [verdict for verdict in verdicts if not verdict.success]
     failed = [verdict for verdict in broken if verdict.table not in WARNINGS]
     for warned in (verdict for verdict in broken if verdict.table in WARNINGS):

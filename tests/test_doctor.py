@@ -14,6 +14,7 @@ from lakehouse.ingest.sources.manifest import LandedFile, Manifest
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.spark.archived_classes import archive_file
 from lakehouse.spark.jars import locked_jars
+from lakehouse.storage.layout import Home
 from tests.serving.streams import write_delta
 from tests.support.stores.s3 import BUCKET, running
 
@@ -176,7 +177,7 @@ def test_what_was_set_aside_is_named_with_the_command_that_takes_it_in(
     empty_config: Path, tmp_path: Path
 ) -> None:
     for number in range(7):
-        store = ManifestStore(tmp_path / "var" / "manifests" / "readings")
+        store = ManifestStore(Home(tmp_path / "var").manifests("readings"))
         file = LandedFile(f"/landing/{number}", 1, 1)
         store.put_in_place(Manifest(number + 1, "set_aside", (file,), error="no codec"))
 

@@ -16,6 +16,7 @@ from lakehouse.storage.corrections import published_facts, read_corrections
 from lakehouse.storage.doubtful import AMBIGUOUS, REPEAT
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.query_meaning import is_of
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.rollup_table import read_level_counts, read_marker
 from lakehouse.storage.tables.table_log import newest_version
 
@@ -114,7 +115,7 @@ def _write_nodes(layout: Home, stream: Stream, horizons: Sequence[int], folder: 
     return added
 
 
-def _write_ledger(ledger: Path, batch: int, folder: Path) -> None:
+def _write_ledger(ledger: Location, batch: int, folder: Location) -> None:
     """Write the rows of the ledger up to a batch; columns that it lacks are null."""
     import pyarrow.parquet as pq
 

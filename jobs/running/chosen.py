@@ -63,7 +63,7 @@ def begun_queries(params: Mapping[str, Any]) -> list[str]:
 def without_read(params: Mapping[str, Any], streams: Sequence[str]) -> list[str]:
     """Return the streams that no other process reads now; what lands for the others is left to the next run."""
     layout = configured(params).layout
-    read = {name for name in streams if is_held(layout.raw(name))}
+    read = {name for name in streams if is_held(layout, layout.raw(name))}
     for name in sorted(read):
         log.info("%s: another process ingests it now; what has landed since is left to the next run", name)
     return [name for name in streams if name not in read]

@@ -25,6 +25,7 @@ from lakehouse.storage.tables.integrity import naming_damage
 log = logging.getLogger(__name__)
 ALL_STREAMS = "all"
 Outcome = dict[str, Any]
+# Outcomes are recorded deep in DAGs and services, to which nobody passes a listener.
 _listeners: list[Callable[[Outcome], None]] = []
 
 

@@ -21,6 +21,7 @@ from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.ownership import keep_private
 
 Run = Callable[..., dict[str, Any]]
+# Airflow calls tasks with the parameters of a run alone.
 _CONFIGURED: list[Settings] = []
 
 

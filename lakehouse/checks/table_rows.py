@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import arrow_schema, open_table
 
 
@@ -19,12 +20,12 @@ from lakehouse.storage.tables.table_commits import arrow_schema, open_table
 class TableRows:
     """The files of one version of a table, each with its rows and the extremes that the log knows."""
 
-    table: Path
+    table: Location
     schema: pa.Schema
     files: Sequence[Mapping[str, Any]]
 
     @classmethod
-    def of(cls, table: Path) -> TableRows:
+    def of(cls, table: Location) -> TableRows:
         """Return what the newest version of a table holds."""
         known = open_table(table)
         log = pa.table(known.get_add_actions(flatten=True))

@@ -13,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from lakehouse.settings import Settings
+    from lakehouse.storage.layout import Home
 
 
 def _aggregate(name: str | None) -> str | None:
@@ -63,6 +64,13 @@ class Globals:
         from lakehouse.config.config_paths import home_folder
 
         return home_folder(self.home, self.config)
+
+    def opened(self) -> tuple[Home, Settings | None]:
+        """Return the home and its configuration, which whoever only asks need not have."""
+        from lakehouse.storage.layout import Home
+
+        settings = self.settings() if self.config_file().is_file() else None
+        return settings.layout if settings else Home(self.home_folder()), settings
 
     def config_file(self) -> Path:
         """Return where the configuration is, or would be."""

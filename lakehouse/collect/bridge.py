@@ -44,7 +44,7 @@ def bridge(
     folder = Path(stream.source.path).parent
     pulse = Pulse(layout, "bridge", stream.name)
     folder.mkdir(parents=True, exist_ok=True)
-    with lease(folder / stream.name):
+    with lease(layout, folder / stream.name):
         running = _Bridge(stream, folder, pulse, tell)
         try:
             running.run(password, is_stopping)

@@ -34,7 +34,7 @@ def collect(
         for stream in streams:
             folder = Path(stream.source.path).parent
             folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(lease(folder / stream.name))
+            held.enter_context(lease(layout, folder / stream.name))
         collectors = [_Collector(stream, layout, tell) for stream in streams]
         try:
             while not is_stopping():

@@ -26,7 +26,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +65,7 @@ from lakehouse.storage.corrections import (
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_ledger
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.rollup_table import Marker, read_marker
 from lakehouse.storage.tables.table_commits import arrow_schema, commit, fitted, write_arrow
@@ -83,7 +83,9 @@ _SPANS = pa.schema(dict.fromkeys(("batch", "span", "rows", "low_us", "high_us"),
 _COUNTS = pa.schema(dict.fromkeys(("batch", "rows", "latest_us", "earlier_us"), pa.int64()))
 
 
-def finish_open(spark: Session, layout: Home, stream: Stream, also: Path | None = None) -> Correction | None:
+def finish_open(
+    spark: Session, layout: Home, stream: Stream, also: Location | None = None
+) -> Correction | None:
     """Carry out the correction that was begun and not finished; return it, None where there is none.
 
     ``also`` is the table, raw or rollup, whose lease the caller does not hold.
@@ -93,7 +95,7 @@ def finish_open(spark: Session, layout: Home, stream: Stream, also: Path | None 
     """
     found = unfinished(read_corrections(layout, stream.name))
     if found is not None:
-        with tables.lease(also) if also else nullcontext():
+        with tables.lease(layout, also) if also else nullcontext():
             carry_out(spark, layout, stream, found)
     return found
 
@@ -102,7 +104,7 @@ def finish_open(spark: Session, layout: Home, stream: Stream, also: Path | None 
 def writing(target: StreamTables, timeout_s: float = 0) -> Iterator[None]:
     """Be the one writer of a stream's tables; a correction that was begun is finished first."""
     layout, stream = target.layout, target.stream
-    with tables.lease(layout.raw(stream.name), timeout_s):
+    with tables.lease(layout, layout.raw(stream.name), timeout_s):
         finish_open(target.spark, layout, stream, also=layout.rollup(stream.name))
         yield
 
@@ -119,7 +121,7 @@ def begin(layout: Home, stream: Stream, asked: Correction) -> Correction:
 
 def carry_out(spark: Session, layout: Home, stream: Stream, begun: Correction) -> None:
     """Do what a correction says, whatever of it was already done."""
-    raw, step = (engine_of(spark), layout.raw(stream.name)), f"remove rows of {stream.name}"
+    raw, step = (engine_of(spark), layout, layout.raw(stream.name)), f"remove rows of {stream.name}"
     if begun.kind == RETENTION and begun.to_us is not None:
         remember(engine_of(spark), layout, stream, begun)
         crash_point("correction.remembered")
@@ -234,7 +236,7 @@ def _correct_ledger(layout: Home, stream: Stream, changed: set[tuple[Any, ...]])
         return
     path = layout.ledger(stream.name)
     times = {int(row[0]): dict(zip(_TIMES, row[1:], strict=True)) for row in changed}
-    with tables.lease(files_of(path), tables.MERGE_S), opened(path) as known:
+    with tables.lease(layout, files_of(path), tables.MERGE_S), opened(path) as known:
         files = files_between(path, ("batch", min(times), max(times)))
         columns = arrow_schema(known)
         rows = pa.concat_tables(fitted(parquet.read_table(source(file)), columns) for file in files)

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -41,6 +40,7 @@ from lakehouse.storage.corrections import raw_from, read_corrections
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent, read_ledger
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.backfill import Backfill, new_columns, plan_backfill
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.rollup_table import Marker, RollupSchema, read_marker, read_rollup_schema
@@ -110,7 +110,7 @@ def rebuild_range(
     if newest is None:
         return
     step = f"rebuild nodes of {stream.name}"
-    with tables.lease(files_of(path), tables.MERGE_S):
+    with tables.lease(layout, files_of(path), tables.MERGE_S):
         sink = sink_of(path)
         building = Building(folder_of(stream, newest), sink, contained.batch)
         rows = RawRows(0, contained.batch, low, high)
@@ -160,7 +160,7 @@ def rebuild_all(spark: Session, layout: Home, stream: Stream) -> None:
     crash_point("correction.rollup-replaced")
 
 
-def _level_counts(path: Path) -> pa.Table:
+def _level_counts(path: Location) -> pa.Table:
     """Return one row for each level that rows entered at (``rollup_table.py``)."""
     names = ["level", "grouping", "start_us", "batch", "rows"]
     kinds = [pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int64()]

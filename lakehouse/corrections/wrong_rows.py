@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_item
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.row_hash import xxhash64
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema
 from lakehouse.storage.tables.table_log import files_between
@@ -119,7 +119,7 @@ class WrongRows:
         return found
 
 
-def count_wrong(engine: Engine, raw: Path, wrong: WrongRows, step: str) -> list[dict[str, int]]:
+def count_wrong(engine: Engine, raw: Location, wrong: WrongRows, step: str) -> list[dict[str, int]]:
     """Return how many such rows each batch has, and the ends of their times: ``batch, rows, low_us, high_us``.
 
     Cost: one Spark job over the files that may have such a row.

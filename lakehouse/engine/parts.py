@@ -15,13 +15,13 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import (
     GROUP_ROWS,
@@ -94,7 +94,7 @@ class TableSink:
         if first is None:
             return ENTRIES.empty_table()
         table = place_at(self.table)
-        path = table.joinpath(*at)
+        path = table / "/".join(at)
         path.parent.mkdir(parents=True, exist_ok=True)
         columns = pa.schema([field for field in self.columns if field.name not in self.partition])
         write_share(chain([first], filled), path, columns, group_rows)
@@ -105,7 +105,7 @@ class TableSink:
         return pa.Table.from_pylist([row], ENTRIES)
 
 
-def sink_of(table: Path, more: pa.Schema | None = None) -> TableSink:
+def sink_of(table: Location, more: pa.Schema | None = None) -> TableSink:
     """Return what tasks write parts of a table with; ``more``: columns that it gains where it lacks them."""
     with opened(table) as known:
         columns = arrow_schema(known)
@@ -121,18 +121,18 @@ def sink_of(table: Path, more: pa.Schema | None = None) -> TableSink:
     return sink
 
 
-def file_items(paths: Iterable[Path]) -> pa.Table:
+def file_items(paths: Iterable[Location]) -> pa.Table:
     """Return files as items of an engine, whose ``path`` is an address for ``place_at``."""
     return pa.table({"path": pa.array([str(path.absolute()) for path in paths], pa.string())})
 
 
 def commit_entries(
-    table: Path,
+    table: Location,
     entries: pa.Table,
     writer: tuple[str, int] | None = None,
     removed: Iterable[str] = (),
     is_change: bool = True,
-) -> list[Path] | None:
+) -> list[Location] | None:
     """Commit parts to their table, and remove files as its log names them, in one version; return the parts' paths.
 
     ``writer``: its name, a job and stream, and a number, which only grows: where it has committed this number or a
@@ -151,7 +151,7 @@ def commit_entries(
     return [each.path for each in added]
 
 
-def data_files_of(entries: pa.Table, table: Path) -> list[DataFile]:
+def data_files_of(entries: pa.Table, table: Location) -> list[DataFile]:
     """Return what a commit says of parts."""
     return [
         DataFile(

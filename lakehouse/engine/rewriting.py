@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -15,6 +14,8 @@ import pyarrow.compute as pc
 from lakehouse.engine.contract import Engine, Item
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
 from lakehouse.storage.control.lease import MERGE_S, files_of, lease
+from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import Between, FileFacts, file_facts
 from lakehouse.storage.tables.table_reads import pieces_of
 from lakehouse.storage.tables.tables_place import place_at
@@ -46,7 +47,7 @@ class Rewritten:
 
 def rewrite_without(
     engine: Engine,
-    table: Path,
+    table: Location,
     files: Sequence[FileFacts],
     gone: Gone,
     step: str,
@@ -70,7 +71,8 @@ def rewrite_without(
 
 def remove_rows(
     engine: Engine,
-    table: Path,
+    home: Home,
+    table: Location,
     gone: Gone,
     between: Between | None,
     step: str,
@@ -86,7 +88,7 @@ def remove_rows(
     Raises:
         LeaseHeld: when the merge takes longer than ``MERGE_S``.
     """
-    with lease(files_of(table), MERGE_S):
+    with lease(home, files_of(table), MERGE_S):
         files, whole = list[FileFacts](), list[FileFacts]()
         for file in file_facts(table, between):
             (whole if goes_whole(file) else files).append(file)

@@ -57,7 +57,7 @@ from lakehouse.ingest.sources.messages import MessageRecords
 from lakehouse.spark.tables import create
 from lakehouse.storage.identity_copies import copied
 from lakehouse.storage.identity_index import IdentityIndex, Run
-from lakehouse.storage.tables.tables_place import is_on_store
+from lakehouse.storage.stores.store_path import StorePath
 
 _PARTS = pa.list_(pa.struct({"path": pa.string(), "rows": pa.int64()}))
 
@@ -146,8 +146,9 @@ class Jobs:
         """Return the runs of the index as tasks reach them: those of a cluster may not share the home's folder."""
         layout, name = self.records.tables.layout, self.reading.stream.name
         folder = layout.identity_copies(name)
-        is_shared = not is_on_store(folder) or self.engine.is_local
-        return index.runs() if is_shared else copied(index.runs(), folder)
+        if isinstance(folder, StorePath) and not self.engine.is_local:
+            return copied(index.runs(), folder)
+        return index.runs()
 
     def _add_to(self, index: IdentityIndex, hashes: list[Output]) -> None:
         """Make the hashes of all buckets a run of the index."""

@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
 from itertools import pairwise
 from operator import add
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +34,7 @@ from lakehouse.ingest.batch_records import BatchRecords
 from lakehouse.ingest.identities.stored_identities import index_stored
 from lakehouse.ingest.part_counts import AcceptedCounts, Clocks, FileLateness, RecordCounts
 from lakehouse.ingest.raw_rows import RawRows, raw_columns, raw_items, rows_of
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
 
@@ -165,7 +165,7 @@ def is_by_arrival(records: BatchRecords) -> bool:
     return records.manifest.kind == "kafka" or records.stream.arrival_time is not None
 
 
-def lateness_of(records: BatchRecords, stats: BatchStats, parts: Sequence[Path]) -> Lateness:
+def lateness_of(records: BatchRecords, stats: BatchStats, parts: Sequence[Location]) -> Lateness:
     """Return the lateness of a batch by the parts of raw that it wrote, in order."""
     step = f"measure lateness of {records.stream.name}, batch {records.manifest.batch}"
     rows = stats.accepted, stats.arrivals
@@ -174,7 +174,7 @@ def lateness_of(records: BatchRecords, stats: BatchStats, parts: Sequence[Path])
 
 def batch_lateness(
     engine: Engine,
-    parts: Sequence[Path],
+    parts: Sequence[Location],
     newest_us: int | None,
     rows: int,
     arrivals: tuple[int, int] | None,

@@ -116,7 +116,7 @@ def _commit_or_split(records: BatchRecords) -> dict[str, Any] | None:
         with ExitStack() as held:
             if attempts.failed or manifest.is_part:
                 # It may end this process: whoever else is suspected waits, so that its death is not laid at their door.
-                held.enter_context(lease(target.layout.attempts("suspects"), TIMEOUT_S))
+                held.enter_context(lease(target.layout, target.layout.attempts("suspects"), TIMEOUT_S))
             begin_attempt(target.layout, target.stream.name, attempts)
             ended = _tried(records, attempts)
         if not isinstance(ended, Attempts):

@@ -95,7 +95,7 @@ class BatchTables:
         ):
             if files_between(table, own):
                 step = f"take back batch {self.batch} of {name}"
-                remove_rows(engine, table, _OfBatch(self.batch), own, step)
+                remove_rows(engine, layout, table, _OfBatch(self.batch), own, step)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema
 from lakehouse.storage.tables.table_log import FileFacts, file_facts
@@ -49,7 +49,7 @@ class RawRows:
         return rows if is_own.all() else rows.filter(pa.array(is_own))
 
 
-def raw_items(raw: Path, *chosen: RawRows) -> pa.Table:
+def raw_items(raw: Location, *chosen: RawRows) -> pa.Table:
     """Return the files that may have such rows as items of an engine, several small ones each, with their ``rows``."""
     facts = file_facts(raw)
     return pa.Table.from_pylist([item for rows in chosen for item in _items(facts, rows)], _ITEMS)
@@ -66,7 +66,7 @@ def _items(facts: Sequence[FileFacts], rows: RawRows) -> Iterator[dict[str, obje
             files, waiting = [], 0
 
 
-def raw_columns(raw: Path, names: Collection[str]) -> pa.Schema:
+def raw_columns(raw: Location, names: Collection[str]) -> pa.Schema:
     """Return some columns of raw, and the event time and batch of each row, without those that no row has yet."""
     with opened(raw) as known:
         wanted = {"event_us", "batch", *names}

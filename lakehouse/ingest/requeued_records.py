@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from lakehouse.ingest.sources.files import headed_now
 from lakehouse.ingest.sources.manifest import Layout, Manifest, layouts_of
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_files import source
 from lakehouse.storage.tables.table_log import files_between, read_columns
 from lakehouse.storage.tables.table_reads import pieces_of
@@ -102,7 +102,7 @@ class RequeuedRecords:
         lines = lines.append_column("listed_us", pa.array(listed, pa.int64()))
         return lines.append_column("items", items)
 
-    def _taken(self, part: Path, ranges: list[dict[str, Any]]) -> pa.Table:
+    def _taken(self, part: Location, ranges: list[dict[str, Any]]) -> pa.Table:
         """Return the records of a file of quarantine that the requeue takes, and that are in some ranges."""
         with pq.ParquetFile(source(part)) as file:
             groups = [self._in_ranges(file, group, ranges) for group in range(file.num_row_groups)]

@@ -15,7 +15,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from lakehouse.rollup.fold_plan import (
     table_files,
 )
 from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import open_table
 from lakehouse.storage.tables.table_files import dataset
 from lakehouse.storage.tables.table_reads import pieces_of
@@ -65,7 +65,7 @@ class FoldUnbalanced(Permanent, RuntimeError):
 
 
 def fold(
-    engine: Engine, table: Path, folder: NodeFolder, horizons: Sequence[int], step: str = "fold nodes"
+    engine: Engine, table: Location, folder: NodeFolder, horizons: Sequence[int], step: str = "fold nodes"
 ) -> dict[str, int]:
     """Fold what is fresh in a rollup table, where enough is, and drop parts that no level keeps.
 
@@ -95,7 +95,7 @@ def _is_rest(entry: Mapping[str, Any]) -> bool:
 
 def _written(
     engine: Engine,
-    table: Path,
+    table: Location,
     folder: NodeFolder,
     horizons: Sequence[int],
     files: TableFiles,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ from lakehouse.engine.parts import ENTRIES, file_items
 from lakehouse.ingest.raw_rows import ROWS_A_TASK
 from lakehouse.rollup.raw_nodes import Building
 from lakehouse.spark.row_hash import xxhash64
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.rollup_table import RollupSchema, declared_schema
 from lakehouse.storage.tables.table_commits import arrow_schema, fitted
@@ -101,7 +101,7 @@ class OldNodes:
 
 def write_old_nodes(
     engine: Engine,
-    table: Path,
+    table: Location,
     schema: RollupSchema,
     plan: Backfill,
     building: Building,

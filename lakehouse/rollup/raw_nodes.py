@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +27,7 @@ from lakehouse.ingest import raw_rows
 from lakehouse.ingest.raw_rows import RawRows, raw_items, rows_of
 from lakehouse.rollup.nodes import NodeFolder, row_columns
 from lakehouse.spark.row_hash import xxhash64
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema
 
@@ -55,7 +55,7 @@ class Building:
 
 
 def write_nodes(
-    engine: Engine, raw: Path, chosen: Sequence[RawRows], building: Building, step: str
+    engine: Engine, raw: Location, chosen: Sequence[RawRows], building: Building, step: str
 ) -> tuple[pa.Table, Mapping[int, int]]:
     """Write the partial nodes of raw rows as parts of the rollup; return their entries, and rows by level entered at.
 
@@ -83,7 +83,7 @@ def _added(written: pa.Table) -> tuple[pa.Table, Mapping[int, int]]:
     return written.drop_columns(["entered"]), entered
 
 
-def _columns(raw: Path, stream: Stream) -> pa.Schema:
+def _columns(raw: Location, stream: Stream) -> pa.Schema:
     """Return what nodes are made of, and the number of the batch; raw may lack columns that no row has yet."""
     with opened(raw) as known:
         there = arrow_schema(known)

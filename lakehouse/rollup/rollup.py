@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +30,7 @@ from lakehouse.storage.corrections import raw_from, read_corrections
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent, read_ledger
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.rollup_table import (
     RollupSchema,
     declared_schema,
@@ -109,7 +109,7 @@ def folded_nodes(layout: Home, stream: Stream, horizons: Sequence[int]) -> Itera
         yield folder.whole(pa.concat_tables(parts))
 
 
-def _times(table: Path, stream: Stream, most: int) -> list[Between]:
+def _times(table: Location, stream: Stream, most: int) -> list[Between]:
     """Divide the starts of nodes into ranges of about this many nodes; a counter's node stays with its parents."""
     ((first, last),) = bounds(table, ["start_us"], NODES)
     if first is None or last is None:

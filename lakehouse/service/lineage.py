@@ -33,6 +33,7 @@ PRODUCER = "urn:tidemark"
 Paths = tuple[list[str], list[str]]
 # Of a job, names of what it reads and of what it writes.
 _Named = tuple[Sequence[str], Sequence[str]]
+# A target that failed is left alone for a while by every job of the process.
 _silent_until: dict[str, float] = {}
 
 

@@ -14,7 +14,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -26,6 +25,7 @@ from lakehouse.storage.control.outcomes import read_all
 from lakehouse.storage.heartbeats import service_heartbeat
 from lakehouse.storage.layout import Home
 from lakehouse.storage.set_aside import read_set_aside
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.newest_commits import NO_TABLE, Commits
 from lakehouse.storage.tables.table_log import bounds, read_columns
 
@@ -84,7 +84,7 @@ class HomeMetrics:
         yield from _of_service(heartbeat)
         yield from _of_tasks((heartbeat or {}).get("tasks", ()))
 
-    def _totals(self, ledger: Path) -> StreamTotals:
+    def _totals(self, ledger: Location) -> StreamTotals:
         """Return the totals of a ledger; where it has only grown since the last time, only its new rows are read."""
         tables = Commits(ledger, self._layout.corrections(ledger.name))
         look, seen, totals = self._ledgers.get(ledger.name, (tables, (NO_TABLE, NO_TABLE), StreamTotals()))
@@ -98,7 +98,7 @@ class HomeMetrics:
         return totals
 
 
-def _tables(folder: Path) -> list[Path]:
+def _tables(folder: Location) -> list[Location]:
     return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
@@ -204,7 +204,7 @@ def _of_queries(layout: Home) -> Metric:
 def _of_set_aside(layout: Home) -> Metric:
     says = "Files and messages set aside, as every batch that held them failed."
     counts = Counter(batch.stream for batch in read_set_aside(layout))
-    streams = names_in(layout.root, layout.manifests("any").parent.name)
+    streams = names_in(layout, "manifests")
     return _gauge("tidemark_set_aside_batches", says, ("stream",), (((n,), counts[n]) for n in streams))
 
 

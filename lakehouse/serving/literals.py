@@ -7,8 +7,8 @@ should not wait. Its strings know no escapes but the doubled quote, so quoting i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import read_log
 
 
@@ -53,12 +53,12 @@ def row(values: Iterable[object]) -> str:
     return f"({', '.join(literal(value) for value in values)})"
 
 
-def parquet(files: Iterable[Path]) -> str:
+def parquet(files: Iterable[Location]) -> str:
     """Return data files as a table of DuckDB; a column that some of them lack is null there."""
     return f"read_parquet([{', '.join(text(str(path)) for path in files)}], union_by_name => true)"
 
 
-def parquet_of(table: Path) -> str | None:
+def parquet_of(table: Location) -> str | None:
     """Return a Delta table as DuckDB reads it, None while it has no rows."""
     log = read_log(table)
     return parquet(log.files) if log and log.files else None

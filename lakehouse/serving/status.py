@@ -81,7 +81,7 @@ def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Fields:
     return {
         "version": version,
         "current": current_version(layout.serving),
-        "versions": kept_versions(layout.serving),
+        "versions": kept_versions(layout),
         "published_at": _moment(published_us),
         "age_s": round(time.time() - published_us / 1e6, 3),
         "bytes": sum(path.stat().st_size for path in files_of_version(layout.serving, version)),
@@ -213,7 +213,7 @@ def _manifests(layout: Home, stream: str, batch: int) -> Fields:
 
 
 def _known_streams(layout: Home) -> list[str]:
-    return names_in(layout.root, layout.manifests("any").parent.name)
+    return names_in(layout, "manifests")
 
 
 def _moment(time_us: int | None) -> str | None:

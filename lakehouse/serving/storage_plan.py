@@ -35,7 +35,7 @@ def storage_plan(layout: Home, stream: Stream) -> Fields:
     log = read_log(layout.rollup(stream.name))
     schema = schema_of_properties(log.properties) if log else declared_schema(stream)
     newest = read_marker(layout.rollup(stream.name)).newest_us
-    placed = _nodes(log, schema, newest) if log else {}
+    placed = _nodes(layout, log, schema, newest) if log else {}
     raw_us = raw_from(read_corrections(layout, stream.name))
     first = read_extent(layout, stream.name).earliest_us
     later = _later(layout, stream, newest, new_columns(stream, schema)) if log else {}
@@ -53,7 +53,7 @@ def storage_plan(layout: Home, stream: Stream) -> Fields:
     }
 
 
-def _nodes(log: TableFacts, schema: RollupSchema, newest_us: int | None) -> dict[int, int]:
+def _nodes(layout: Home, log: TableFacts, schema: RollupSchema, newest_us: int | None) -> dict[int, int]:
     """Return how many nodes each level keeps."""
     keys = "".join(
         f", {name(key)}" for key in sorted({key for grouping in schema.groupings for key in grouping})
@@ -61,7 +61,7 @@ def _nodes(log: TableFacts, schema: RollupSchema, newest_us: int | None) -> dict
     if not log.files:
         return {}
     source = parquet(log.files)
-    with connected() as connection:
+    with connected(layout.tables) as connection:
         kept = " OR ".join(
             f"(level = {number} AND start_us >= {start})"
             for number, start in enumerate(schema.horizons(newest_us), start=1)
@@ -128,7 +128,7 @@ def _later(layout: Home, stream: Stream, newest_us: int | None, names: Sequence[
         return {}
     source, entries = parquet(raw.files), parquet(ledger.files)
     later = {}
-    with connected() as connection:
+    with connected(layout.tables) as connection:
         stored = {row[0] for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()}
         for column in names:
             value = name(column) if column in stored else "NULL"

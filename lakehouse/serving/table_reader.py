@@ -7,19 +7,20 @@ from typing import Any
 
 import duckdb
 
-from lakehouse.storage.tables.tables_place import stores_used
+from lakehouse.storage.stores.store_path import Location, StorePath
 
 
 def connected(
+    tables: Location,
     config: Mapping[str, str | bool | int | float | list[str]] | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection in memory that reads files of tables by their address, on a store as Arrow does."""
+    """Return a connection in memory that reads files of a home's tables by their address, on a store as Arrow does."""
     connection = duckdb.connect(":memory:", config=dict(config or {}))
-    for scheme in stores_used():
+    if isinstance(tables, StorePath):
         # Few homes have tables on a store.
         from lakehouse.storage.stores.store_files import duckdb_filesystem
 
-        connection.register_filesystem(duckdb_filesystem(scheme))
+        connection.register_filesystem(duckdb_filesystem(tables.address.scheme))
     return connection
 
 

@@ -7,7 +7,6 @@ for the Delta table where the home has it, so ``VERSION AS OF`` works, and the n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +18,7 @@ from lakehouse.spark.home import SparkHome
 from lakehouse.spark.session import started_session
 from lakehouse.spark.workers import look_at_workers
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 
 _CONNECT = "org.apache.spark.sql.connect.SparkConnectPlugin"
 
@@ -27,13 +27,13 @@ class WrongStatement(ValueError):
     """A statement that Spark refuses before it runs."""
 
 
-def named_tables(settings: SparkHome) -> dict[str, Path]:
+def named_tables(settings: SparkHome) -> dict[str, Location]:
     """Return the tables that exist of the declared streams and registered queries, by schema and name."""
     paths = [path for path in _paths(settings) if tables.exists(path)]
     return {f"{path.parent.name}.{path.name}": path for path in paths}
 
 
-def _paths(settings: SparkHome) -> Iterator[Path]:
+def _paths(settings: SparkHome) -> Iterator[Location]:
     layout: Home = settings.layout
     for stream in settings.streams:
         yield from (layout.raw(stream), layout.quarantine(stream), layout.ledger(stream))

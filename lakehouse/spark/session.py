@@ -47,6 +47,7 @@ _OF_AZURE = "spark.hadoop.fs.azure.account."
 _DIES_WITHIN_S = 5.0
 # In errors of a server of Spark Connect that was started again, or is not there.
 _SERVER_GONE = ("UNAVAILABLE", "SESSION_CHANGED", "SESSION_NOT_FOUND", "SESSION_CLOSED")
+# A process has one session of Spark, and one JVM: so these are the process's too.
 _LISTENERS: list[Callable[[str], None]] = []
 # The newest session, and the home whose folders its workers were seen to share.
 _KNOWN: list[tuple[SparkSession, Path]] = []

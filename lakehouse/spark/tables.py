@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.control.lease import MERGE_S as MERGE_S
 from lakehouse.storage.control.lease import LeaseHeld as LeaseHeld
 from lakehouse.storage.control.lease import lease as lease
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import (
     DataFile,
@@ -36,29 +36,29 @@ ROLLUP_STATISTICS = ("level", "grouping", "start_us", "batch")
 _STATS = {"delta.dataSkippingStatsColumns": ",".join(ROLLUP_STATISTICS)}
 
 
-def exists(table: Path) -> bool:
+def exists(table: Location) -> bool:
     """True if a Delta table has been created here."""
     return any((table / "_delta_log").glob("*.json"))
 
 
-def read(spark: SparkSession, table: Path, version: int | None = None) -> DataFrame:
+def read(spark: SparkSession, table: Location, version: int | None = None) -> DataFrame:
     """Return a version of the table, by default whatever is current when it is read."""
     reader = spark.read.format("delta")
     return (reader if version is None else reader.option("versionAsOf", version)).load(str(table))
 
 
-def is_appended(table: Path, writer: str, version: int) -> bool:
+def is_appended(table: Location, writer: str, version: int) -> bool:
     """True if a writer has appended this version or a later one."""
     with opened(table) as known:
         return committed(known, known_as(writer)) >= version
 
 
-def append_row(row: Mapping[str, object], table: Path, writer: str, version: int) -> None:
+def append_row(row: Mapping[str, object], table: Location, writer: str, version: int) -> None:
     """Append one row, by the names of the table's columns, unless the writer has appended this version."""
     append_rows([row], table, writer, version)
 
 
-def append_rows(rows: Sequence[Mapping[str, object]], table: Path, writer: str, version: int) -> None:
+def append_rows(rows: Sequence[Mapping[str, object]], table: Location, writer: str, version: int) -> None:
     """Append a handful of rows, by the names of the table's columns, as ``append_row`` does."""
     append(table, rows, (known_as(writer), version))
 
@@ -74,7 +74,7 @@ def side_by_side(*steps: Callable[[], Any]) -> list[Any]:
         return [*(other.result() for other in others), last]
 
 
-def create_raw(table: Path, stream: Stream) -> None:
+def create_raw(table: Location, stream: Stream) -> None:
     """Create a stream's raw table when there is none."""
     columns = "".join(f"`{name}` {sql_type(column)},\n    " for name, column in stream.all_columns.items())
     create(table, "raw", columns=columns)
@@ -85,7 +85,7 @@ def declared_columns(name: str) -> pa.Schema:
     return _columns_of(statement(f"tables/{name}"))
 
 
-def create_rollup(table: Path, stream: Stream) -> None:
+def create_rollup(table: Location, stream: Stream) -> None:
     """Create a stream's rollup table when there is none."""
     if not exists(table):
         _create(table, _rollup_statement(stream))
@@ -110,7 +110,7 @@ def _columns_of(text: str) -> pa.Schema:
 
 
 def replace_rollup(
-    table: Path, stream: Stream, added: Sequence[DataFile], properties: Mapping[str, str]
+    table: Location, stream: Stream, added: Sequence[DataFile], properties: Mapping[str, str]
 ) -> None:
     """Make the stream's rollup table of these files and today's declaration, in one commit.
 
@@ -140,13 +140,13 @@ def measure_columns(stream: Stream, measure: str) -> list[str]:
     return [f"{measure}__{part} {kind}" for part, kind in types.items()]
 
 
-def create(table: Path, name: str, **parts: str) -> None:
+def create(table: Location, name: str, **parts: str) -> None:
     """Create a table of ``sql/tables`` when there is none; ``parts`` fill the gaps in its statement."""
     if not exists(table):
         _create(table, _filled(statement(f"tables/{name}"), parts))
 
 
-def _create(table: Path, text: str) -> None:
+def _create(table: Location, text: str) -> None:
     after = text[text.index("\n) USING DELTA") :]
     comment = re.search(r"^COMMENT '(.*)'$", after, re.MULTILINE)
     properties = re.search(r"^TBLPROPERTIES \((.*)\)$", after, re.MULTILINE)

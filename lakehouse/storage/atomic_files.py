@@ -14,9 +14,12 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from typing import IO, Any, Concatenate, ParamSpec, TypeVar
 
+from lakehouse.storage.stores.store_path import Location
+
 Asked = ParamSpec("Asked")
 Read = TypeVar("Read")
-_Reading = Callable[Concatenate[Path, Asked], Read]
+At = TypeVar("At", bound=Location)
+_Reading = Callable[Concatenate[At, Asked], Read]
 
 # A draft is written in far less; what is older is of a writer that died.
 _DEAD_S = 3600.0
@@ -77,21 +80,21 @@ def write_json(path: Path, content: Any, *, durable: bool = False, indent: int |
 
 def read_once(
     most: int, most_bytes: int | None = None
-) -> Callable[[_Reading[Asked, Read]], _Reading[Asked, Read]]:
+) -> Callable[[_Reading[At, Asked, Read]], _Reading[At, Asked, Read]]:
     """Let a function keep what it reads of a file, its first argument, until another file is in that place.
 
     At most so many answers are kept, those used last, and none of a file with more than ``most_bytes``. Whoever gets
     one must not change it. Cost: one look at the file.
     """
 
-    def keeping(read: _Reading[Asked, Read]) -> _Reading[Asked, Read]:
+    def keeping(read: _Reading[At, Asked, Read]) -> _Reading[At, Asked, Read]:
         @lru_cache(most)
-        def kept(file: tuple[int, ...], path: Path, *asked: Asked.args, **named: Asked.kwargs) -> Read:
+        def kept(file: tuple[int, ...], path: At, *asked: Asked.args, **named: Asked.kwargs) -> Read:
             del file
             return read(path, *asked, **named)
 
         @wraps(read)
-        def reading(path: Path, /, *asked: Asked.args, **named: Asked.kwargs) -> Read:
+        def reading(path: At, /, *asked: Asked.args, **named: Asked.kwargs) -> Read:
             found = path.stat()
             if most_bytes is not None and found.st_size > most_bytes:
                 return read(path, *asked, **named)

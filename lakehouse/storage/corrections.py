@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from lakehouse.storage.atomic_files import read_once
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import commit_at, newest_version, read_rows
 
 RETENTION, RETRACT, REBUILD = "retention", "retract", "rebuild"
@@ -58,11 +58,11 @@ def read_corrections(layout: Home, stream: str) -> list[Correction]:
 
 
 @read_once(256)
-def _at_commit(commit: Path) -> tuple[Correction, ...]:
+def _at_commit(commit: Location) -> tuple[Correction, ...]:
     return _read(commit.parent.parent)
 
 
-def _read(table: Path) -> tuple[Correction, ...]:
+def _read(table: Location) -> tuple[Correction, ...]:
     latest: dict[int, Correction] = {}
     for row in sorted(read_rows(table), key=lambda row: (row["number"], row["done"])):
         known: dict[str, Any] = {each.name: row.get(each.name) for each in fields(Correction)}

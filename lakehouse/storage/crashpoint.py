@@ -115,6 +115,7 @@ LANDING_POINTS = (
     "landing.acknowledged",
     "landing.landed",
 )
+# Crash points count how often this process passed them.
 _passed: Counter[str] = Counter()
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from lakehouse.config.problems import Permanent
+from lakehouse.storage.stores.store_path import Location
 
 RESTORE = "restore it from a copy of the home"
 
@@ -16,7 +16,7 @@ class DamagedFile(Permanent, ValueError):
 
 
 @contextmanager
-def naming(path: Path, do: str = RESTORE) -> Iterator[None]:
+def naming(path: Location, do: str = RESTORE) -> Iterator[None]:
     """Let what cannot be read of a file end with an error that names it and says what to ``do``.
 
     Raises:

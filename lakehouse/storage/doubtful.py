@@ -9,12 +9,12 @@ The second count while their records are open. A row without a measure says that
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from lakehouse.config.durations import format_timestamp
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import read_rows
 
 REPEAT, AMBIGUOUS = "repeat", "ambiguous_time"
@@ -34,7 +34,7 @@ class Doubt(NamedTuple):
     sentence: str
 
 
-def ranges_in_doubt(table: Path, through: int) -> list[dict[str, Any]]:
+def ranges_in_doubt(table: Location, through: int) -> list[dict[str, Any]]:
     """Return the ranges of batches up to one, without those that these batches close; some hundreds at most."""
     return without_closed(row for row in read_rows(table) if row["batch"] <= through)
 

@@ -66,11 +66,11 @@ def write_heartbeat(layout: Home, heartbeat: Heartbeat) -> None:
     told = fields | dict(fields.pop("figures"))
     name = f"{heartbeat.kind}-{heartbeat.stream}" if heartbeat.stream else heartbeat.kind
     write_json(layout.heartbeats / f"{name}.json", told)
-    if is_shared(layout.root):
+    if is_shared(layout):
         from lakehouse.storage.control.heartbeat_rows import send
 
         text = json.dumps(told, ensure_ascii=False, default=str)
-        send(layout.root, (heartbeat.kind, heartbeat.stream), heartbeat.state, text)
+        send(layout, (heartbeat.kind, heartbeat.stream), heartbeat.state, text)
 
 
 def read_heartbeats(layout: Home, now: datetime) -> list[Facts]:
@@ -92,7 +92,7 @@ def service_heartbeat(layout: Home) -> Facts | None:
 
 def is_served(layout: Home) -> bool:
     """Return whether a service runs on this home now."""
-    return is_held(layout.service)
+    return is_held(layout, layout.service)
 
 
 def served_by(layout: Home) -> str | None:
@@ -117,10 +117,10 @@ def iso(time_us: int) -> str:
 
 def _all(layout: Home, now: datetime) -> list[Facts]:
     """Return every heartbeat with its age."""
-    if is_shared(layout.root):
+    if is_shared(layout):
         from lakehouse.storage.control.heartbeat_rows import sent
 
-        return [_told(kind, stream, text, now) for kind, stream, text in sent(layout.root)]
+        return [_told(kind, stream, text, now) for kind, stream, text in sent(layout)]
     return [_read(path, now) for path in layout.heartbeats.glob("[!.]*.json")]
 
 

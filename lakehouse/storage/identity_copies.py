@@ -21,7 +21,7 @@ from lakehouse.storage.ownership import is_own_folder
 from lakehouse.storage.stores.store_path import StorePath
 
 
-def copied(runs: Sequence[Run], folder: Path) -> list[Run]:
+def copied(runs: Sequence[Run], folder: StorePath) -> list[Run]:
     """Return runs that are in a folder of a store, after those that are not there yet are copied to it.
 
     Copies of other runs are deleted. Cost: a listing, and the bytes of new runs.
@@ -29,19 +29,19 @@ def copied(runs: Sequence[Run], folder: Path) -> list[Run]:
     there = {path.name for path in folder.glob("*")}
     for run in runs:
         if run.path.name not in there:
-            StorePath(folder / run.path.name).upload(run.path)
+            (folder / run.path.name).upload(Path(run.path))
     for name in there - {run.path.name for run in runs}:
         (folder / name).unlink()
     return [replace(run, path=folder / run.path.name) for run in runs]
 
 
 def fetched(runs: Sequence[Run]) -> list[Run]:
-    """Return runs as files of this machine, after copies that it has not are fetched, and those of no run deleted.
+    """Return runs as files of this machine, as which those of a store are fetched; copies of no run are deleted.
 
     Disk: the bytes of the runs, for each worker's machine.
     """
-    if not runs:
-        return []
+    if not any(isinstance(run.path, StorePath) for run in runs):
+        return list(runs)
     address = hashlib.sha256(str(runs[0].path.parent).encode()).hexdigest()[:16]
     root = Path(tempfile.gettempdir()) / f"tidemark-identities-{os.geteuid()}"
     folder = root / address
@@ -51,9 +51,9 @@ def fetched(runs: Sequence[Run]) -> list[Run]:
         if not is_own_folder(each):
             raise PermissionError(f"{each} is a link, or others can write to it: remove it")
     for run in runs:
-        if not (folder / run.path.name).exists():
+        if isinstance(run.path, StorePath) and not (folder / run.path.name).exists():
             draft = folder / f".{run.path.name}.{os.getpid()}"
-            StorePath(run.path).download(draft, run.bytes)
+            run.path.download(draft, run.bytes)
             draft.replace(folder / run.path.name)
     for other in {path.name for path in folder.glob("[0-9]*")} - {run.path.name for run in runs}:
         with suppress(FileNotFoundError):

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakehouse.storage.atomic_files import replacing
+from lakehouse.storage.stores.store_path import Location
 
 Hashes = npt.NDArray[np.uint64]
 Batches = npt.NDArray[np.uint32]
@@ -37,7 +38,7 @@ _PIECE = 1024 * 1024
 class Run:
     """The identities of batches ``first`` to ``last``; their rows' event times are from ``low`` to ``high``."""
 
-    path: Path
+    path: Location
     first: int
     last: int
     low: int

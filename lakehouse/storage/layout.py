@@ -43,36 +43,62 @@ on an object store instead, at the same paths below a prefix; ``reports`` and ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from lakehouse.storage.tables.tables_place import place_in
+from lakehouse.storage.stores.store_path import Location, StorePath
+from lakehouse.storage.tables.tables_place import recorded
+
+
+@dataclass(frozen=True)
+class Part:
+    """Manifests of a stream, or of a query, in the control store of a home."""
+
+    home: Home
+    kind: str
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder of caches beside them."""
+        return self.home.root / self.kind / self.name
 
 
 @dataclass(frozen=True)
 class Home:
-    """The folder that holds everything a run writes."""
+    """The folder that holds everything a run writes, and what its configuration says of where the rest is.
+
+    ``store``: the URL of the tables, where they are on a store; without one the folder says it (tables_place.py).
+    ``control``: the URL of the database that keeps leases and rows; without one the environment says it (place.py).
+    """
 
     root: Path
+    store: str | None = None
+    control: str | None = field(default=None, repr=False)
 
     @property
-    def tables(self) -> Path:
-        """The root of the tables: the folder itself, or a place on an object store (tables_place.py)."""
-        return place_in(self.root)
+    def tables(self) -> Location:
+        """The root of the tables: the folder itself, or a place on an object store. Cost: a look for one file."""
+        url = self.store or recorded(self.root)
+        return StorePath(url) if url else self.root
 
-    def raw(self, stream: str) -> Path:
+    def folder_of(self, table: Location) -> Path:
+        """Return where in the folder a table is, or would be: there is its lease, and what is none of its files."""
+        return self.root / table.relative_to(self.tables) if isinstance(table, StorePath) else table
+
+    def raw(self, stream: str) -> Location:
         """Accepted rows of a stream."""
         return self.tables / "raw" / stream
 
-    def quarantine(self, stream: str) -> Path:
+    def quarantine(self, stream: str) -> Location:
         """Rejected records of a stream, with reason, bytes and origin."""
         return self.tables / "quarantine" / stream
 
-    def ledger(self, stream: str) -> Path:
+    def ledger(self, stream: str) -> Location:
         """One row per ingest batch of a stream."""
         return self.tables / "ledger" / stream
 
-    def profile(self, stream: str) -> Path:
+    def profile(self, stream: str) -> Location:
         """Figures of each column and day of a stream, in parts."""
         return self.tables / "profile" / stream
 
@@ -80,75 +106,75 @@ class Home:
         """Hashes of the known identities, by ingest batch: a cache of raw and of what is remembered beyond it."""
         return self.root / "identities" / stream
 
-    def identity_copies(self, stream: str) -> Path:
+    def identity_copies(self, stream: str) -> Location:
         """Copies of these beside the tables, for tasks elsewhere, where the tables are on a store."""
         return self.tables / "identities" / stream
 
-    def rollup(self, stream: str) -> Path:
+    def rollup(self, stream: str) -> Location:
         """Nodes of every level and grouping of a stream."""
         return self.tables / "rollup" / stream
 
-    def corrections(self, stream: str) -> Path:
+    def corrections(self, stream: str) -> Location:
         """Later changes of a stream's history."""
         return self.tables / "corrections" / stream
 
-    def retracted(self, stream: str) -> Path:
+    def retracted(self, stream: str) -> Location:
         """Hashes of rows that corrections retract, by which results that rest on them are found."""
         return self.tables / "retracted" / stream
 
-    def remembered(self, stream: str) -> Path:
+    def remembered(self, stream: str) -> Location:
         """Identities of accepted rows that raw no longer has, as hashes."""
         return self.tables / "remembered" / stream
 
-    def unchecked(self, stream: str) -> Path:
+    def unchecked(self, stream: str) -> Location:
         """Accepted rows that could not be compared with all earlier ones, by range of time and measure."""
         return self.tables / "unchecked" / stream
 
-    def pairs(self, query: str) -> Path:
+    def pairs(self, query: str) -> Location:
         """Pairs of a window join, found online and by repair."""
         return self.tables / "pairs" / query
 
-    def multiway(self, query: str) -> Path:
+    def multiway(self, query: str) -> Location:
         """Results of a join of three streams or more, found online and by repair."""
         return self.tables / "multiway" / query
 
-    def windows(self, query: str) -> Path:
+    def windows(self, query: str) -> Location:
         """Rows of each stream that later rows can join, for a join of three streams or more."""
         return self.tables / "windows" / query
 
-    def selection(self, query: str) -> Path:
+    def selection(self, query: str) -> Location:
         """Rows that a selection selected."""
         return self.tables / "selection" / query
 
-    def missed_rows(self, query: str) -> Path:
+    def missed_rows(self, query: str) -> Location:
         """Rows that may have missed partners, for the repair."""
         return self.tables / "missed_rows" / query
 
-    def answers(self, query: str) -> Path:
+    def answers(self, query: str) -> Location:
         """Answers of an aggregate query at its ticks, with every revision."""
         return self.tables / "answers" / query
 
-    def alarms(self, query: str) -> Path:
+    def alarms(self, query: str) -> Location:
         """Alarms of a query, with every change."""
         return self.tables / "alarms" / query
 
-    def states(self, query: str) -> Path:
+    def states(self, query: str) -> Location:
         """The contents of each bucket of a query after each batch."""
         return self.tables / "states" / query
 
-    def operators(self, query: str) -> Path:
+    def operators(self, query: str) -> Location:
         """Measurements of the conditions of a join that calls predicates, and of its kernel, in each batch."""
         return self.tables / "operators" / query
 
-    def queries(self, query: str) -> Path:
+    def queries(self, query: str) -> Location:
         """Metrics of each finished batch of a query, by bucket or side."""
         return self.tables / "queries" / query
 
-    def repairs(self, query: str) -> Path:
+    def repairs(self, query: str) -> Location:
         """One row per finished repair of a query."""
         return self.tables / "repairs" / query
 
-    def needed_slack(self, query: str) -> Path:
+    def needed_slack(self, query: str) -> Location:
         """Slack that the pairs found by repairs of a query would have needed."""
         return self.tables / "needed_slack" / query
 
@@ -157,7 +183,7 @@ class Home:
         """The path of the lease for delivering changes of alarms; it holds nothing else."""
         return self.root / "delivered_alarms"
 
-    def tables_of(self, query: str) -> tuple[Path, ...]:
+    def tables_of(self, query: str) -> tuple[Location, ...]:
         """All tables that a query can have; the last one counts its batches."""
         found = (self.pairs, self.multiway, self.windows, self.selection, self.answers, self.alarms)
         places = (
@@ -171,20 +197,20 @@ class Home:
         )
         return tuple(place(query) for place in places)
 
-    def batch_manifests(self, query: str) -> Path:
-        """The address of the manifests of a query in the control store."""
-        return self.root / "batch_manifests" / query
+    def batch_manifests(self, query: str) -> Part:
+        """The manifests of a query."""
+        return Part(self, "batch_manifests", query)
 
-    def manifests(self, stream: str) -> Path:
-        """The address of the manifests of a stream in the control store, and caches of what was listed."""
-        return self.root / "manifests" / stream
+    def manifests(self, stream: str) -> Part:
+        """The manifests of a stream, and caches of what was listed."""
+        return Part(self, "manifests", stream)
 
     def attempts(self, stream: str) -> Path:
         """Count of failures of a stream's present batch."""
         return self.root / "attempts" / f"{stream}.json"
 
     @property
-    def quality(self) -> Path:
+    def quality(self) -> Location:
         """History of check results."""
         return self.tables / "quality"
 
@@ -206,9 +232,14 @@ class Home:
         return self.root / "reports"
 
     @property
-    def report_pages(self) -> Path:
+    def report_pages(self) -> Location:
         """The pages of results of checks, with the tables."""
         return self.tables / "reports" / "site"
+
+    @property
+    def published(self) -> StorePath | None:
+        """Published versions on the store that has the tables; None if only the folder has them."""
+        return tables / "serving" if isinstance(tables := self.tables, StorePath) else None
 
     @property
     def serving(self) -> Path:

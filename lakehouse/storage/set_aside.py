@@ -25,7 +25,7 @@ class SetAside:
 
 def read_set_aside(layout: Home, stream: str | None = None) -> list[SetAside]:
     """Return what is set aside of a stream, all by default, and was not requeued since, by stream and batch."""
-    streams = [stream] if stream else names_in(layout.root, layout.manifests("any").parent.name)
+    streams = [stream] if stream else names_in(layout, "manifests")
     return [found for each in streams for found in _of_stream(layout, each)]
 
 

@@ -47,7 +47,7 @@ async def segment(request: Request, segment: str, at: At = Asked) -> Response:
 async def attach(request: Request, at: At = Asked) -> Response:
     """Return SQL for a DuckDB with the extension httpfs; afterwards it has the version's tables and macros."""
     check_all_streams(request, Scope.FILE)
-    with hold_downloaded(layout_of(request).serving, at.version) as held:
+    with hold_downloaded(layout_of(request), at.version) as held:
         segments = segments_of(held.path)
     base = f"{request.base_url}v/{at.version}"
     if not re.fullmatch(r"[\w:/.\[\]-]+", base):
@@ -79,11 +79,11 @@ class _HeldFile(FileResponse):
 def _file(request: Request, at: At, segment: str | None) -> Response:
     """Return a file of a version, which stays until the last byte is sent."""
     check_all_streams(request, Scope.FILE)
-    folder = layout_of(request).serving
+    home = layout_of(request)
     # A segment is the same in every version that names it.
     validator = etag(at, "file") if segment is None else f'"segment-{segment}"'
     with ExitStack() as held:
-        version = held.enter_context(hold_downloaded(folder, at.version))
+        version = held.enter_context(hold_downloaded(home, at.version))
         if segment is not None and (
             not re.fullmatch(r"\d+r?", segment) or segment not in segments_of(version.path)
         ):
@@ -91,7 +91,11 @@ def _file(request: Request, at: At, segment: str | None) -> Response:
         headers = headers_of(request, at, validator)
         if is_known(request, validator):
             return Response(status_code=304, headers=headers)
-        path = database_path(folder, at.version) if segment is None else segment_path(folder, segment)
+        path = (
+            database_path(home.serving, at.version)
+            if segment is None
+            else segment_path(home.serving, segment)
+        )
         response = _HeldFile(version, path, headers)
         held.pop_all()
         return response

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -20,6 +19,7 @@ from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.status import status
 from lakehouse.serving.table_reader import connected
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.web.formats import Format, Rows, json_bytes, json_value, written
 from lakehouse.web.parameters import limits_of
 from lakehouse.web.problems import Problem
@@ -229,7 +229,7 @@ def escaped(record: bytes | None) -> str | None:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
-def _quarantine(request: Request, stream: str) -> Path:
+def _quarantine(request: Request, stream: str) -> Location:
     """Return the table of a stream's rejected records."""
     check_stream(request, stream, Scope.QUARANTINE)
     return layout_of(request).quarantine(_one_folder(stream))
@@ -256,20 +256,22 @@ async def _answered(
     request: Request, form: Format, read: Callable[[duckdb.DuckDBPyConnection], Rows]
 ) -> Response:
     def work(stop: Stop) -> Any:
-        with connected({"threads": 1, "memory_limit": "512MB"}) as connection:
+        with connected(layout_of(request).tables, {"threads": 1, "memory_limit": "512MB"}) as connection:
             stop.by(connection.interrupt)
             return written(read(connection), form)
 
     return respond(await work_of(request).run(request, work), form, _FRESH)
 
 
-def _read(connection: duckdb.DuckDBPyConnection, table: Path, columns: str, rest: str, limit: int) -> Rows:
+def _read(
+    connection: duckdb.DuckDBPyConnection, table: Location, columns: str, rest: str, limit: int
+) -> Rows:
     found = _over(connection, table, f"SELECT {columns} FROM stored {rest} LIMIT {limit + 1}")
     about = {**found.about, "truncated": len(found.rows) > limit}
     return Rows(found.columns, found.types, found.rows[:limit], about)
 
 
-def _over(connection: duckdb.DuckDBPyConnection, table: Path, statement: str) -> Rows:
+def _over(connection: duckdb.DuckDBPyConnection, table: Location, statement: str) -> Rows:
     """Return what a statement finds in a Delta table, which it calls ``stored``."""
     files = parquet_of(table)
     if files is None:

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, RedirectResponse, Response
 
-from lakehouse.storage.tables.tables_place import is_on_store
+from lakehouse.storage.stores.store_path import Location, StorePath
 from lakehouse.web.assets import FOLDER, LIBRARY, library
 from lakehouse.web.problems import Problem
 from lakehouse.web.responses import REVALIDATE
@@ -68,7 +68,7 @@ async def report(request: Request, name: str) -> Response:
     return Response(content, headers=headers, media_type=_REPORT_TYPES[Path(name or "index.html").suffix])
 
 
-def _report(site: Path, name: str) -> bytes:
+def _report(site: Location, name: str) -> bytes:
     """Return a file of the report: of a folder, or of a store, whose keys lead nowhere else."""
     path = site / name
     try:
@@ -82,9 +82,9 @@ def _report(site: Path, name: str) -> bytes:
     )
 
 
-def _is_below(path: Path, site: Path) -> bool:
-    if is_on_store(site):
-        return path.is_relative_to(site) and ".." not in path.parts
+def _is_below(path: Location, site: Location) -> bool:
+    if isinstance(path, StorePath) or isinstance(site, StorePath):
+        return ".." not in str(path).split("/")
     return path.resolve().is_relative_to(site.resolve())
 
 

@@ -56,7 +56,7 @@ class Versions:
         """
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_S
-            look(self._layout.serving)
+            look(self._layout)
         return self.current()
 
     def current(self) -> int:
@@ -79,7 +79,7 @@ class Versions:
         """
         if version not in self._open:
             # One that has to be fetched first must not hold up questions about others.
-            hold_downloaded(self._layout.serving, version).close()
+            hold_downloaded(self._layout, version).close()
         with self._lock:
             if version not in self._open:
                 self._open[version] = _OpenVersion(open_published(self._layout, version))

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from lakehouse.storage.atomic_files import write_json
 from lakehouse.storage.control.store import FILE, store_of
+from lakehouse.storage.layout import Home
 from tests.benchmarks.parts import run_parts
 
 TURNS, QUICK_TURNS = 100, 3
@@ -63,7 +64,7 @@ def _compared(root: Path, rows: int, turns: int) -> dict[str, float]:
         f"file_read_{rows}": lambda _: [
             json.loads(path.read_text("utf-8")) for path in (root / "files").glob("*.json")
         ],
-        f"read_{rows}": lambda _: [json.loads(text) for (text,) in store_of(root).rows(ALL)],
+        f"read_{rows}": lambda _: [json.loads(text) for (text,) in store_of(Home(root)).rows(ALL)],
     }
     taken = {name: list[float]() for name in (*ways, *questions)}
     for turn in range(turns):
@@ -88,7 +89,7 @@ def _to_file(folder: Path, durable: bool, number: int) -> None:
 
 
 def _to_store(root: Path, number: int) -> None:
-    store_of(root).change(KEEP, job=str(number), stream="s", outcome=json.dumps(_outcome(number)))
+    store_of(Home(root)).change(KEEP, job=str(number), stream="s", outcome=json.dumps(_outcome(number)))
 
 
 def _to_log(root: Path, number: int) -> None:

@@ -19,9 +19,9 @@ import pytest
 
 from lakehouse.ingest.sources.manifest import LandedFile, Manifest
 from lakehouse.ingest.sources.manifest_rows import Known, ManifestRows, _row
-from lakehouse.storage.control import place as control
 from lakehouse.storage.control.manifests import _ADD, Manifests
 from lakehouse.storage.control.store import FILE
+from lakehouse.storage.layout import Home, Part
 from tests.storage.control.postgres import running
 
 SIZES, QUICK_SIZES = (10_000, 100_000, 1_000_000), (100,)
@@ -36,15 +36,14 @@ def figures(quick: bool) -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as folder:
         for size in sizes:
             root = Path(folder) / str(size)
-            found |= _behind(root, size, "sqlite")
+            found |= _behind(Home(root), size, "sqlite")
             found[f"bytes_{size}"] = round((root / FILE).stat().st_size / (size + TURNS))
         try:
             with running() as database:
                 for size in sizes:
                     root = Path(folder) / f"shared-{size}"
                     root.mkdir()
-                    control.use(root, database.url)
-                    found |= _behind(root, size, "postgres")
+                    found |= _behind(Home(root, control=database.url), size, "postgres")
         except pytest.skip.Exception as reason:
             found["postgres"] = f"skipped: {reason}"
     return found
@@ -58,9 +57,9 @@ def manifest_of(batch: int) -> Manifest:
     return Manifest(batch, "files", (file,))
 
 
-def fill(folder: Path, size: int) -> Known:
+def fill(part: Part, size: int) -> Known:
     """Write so many manifests as batches do, many in a transaction; return what is known after them."""
-    rows, manifests = ManifestRows(folder), Manifests(folder)
+    rows, manifests = ManifestRows(part), Manifests(part)
     known = Known().after(manifest_of(1))
     add_file = (
         "INSERT INTO tidemark_files VALUES (:home, :part, :path, :batch, :size, :mtime_ns, :digest, :is_read)"
@@ -73,9 +72,9 @@ def fill(folder: Path, size: int) -> Known:
     return known
 
 
-def _behind(root: Path, size: int, store: str) -> dict[str, object]:
-    folder = root / "manifests" / "t"
-    known, rows = fill(folder, size), ManifestRows(folder)
+def _behind(home: Home, size: int, store: str) -> dict[str, object]:
+    part = home.manifests("t")
+    known, rows = fill(part, size), ManifestRows(part)
     names = [f"{batch:09d}.csv" for batch in range(size - 499, size + 501)]
     work: dict[str, Callable[[int], object]] = {
         "put": lambda turn: rows.add(manifest_of(size + turn + 1), known),

@@ -31,6 +31,7 @@ from lakehouse.rollup.rollup import folded_nodes
 from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session, end_session
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import (
     arrow_schema,
     create_table,
@@ -119,7 +120,7 @@ def day_of_batches(after: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(levels)
 
 
-def append(table: Path, parts: Iterator[pa.Table]) -> int:
+def append(table: Location, parts: Iterator[pa.Table]) -> int:
     """Append nodes, each table as a file of its own, all in one commit; return how many."""
     sink = sink_of(table)
     entries = pa.concat_tables([sink.write(rows) for rows in parts])
@@ -172,7 +173,7 @@ def measure(total: int, with_spark: bool) -> dict[str, Any]:
     return found | ({"spark_s": round(spark_s, 2)} if spark_s is not None else {})
 
 
-def _by_spark(table: Path, folder: Path) -> float:
+def _by_spark(table: Location, folder: Path) -> float:
     from pyspark.sql import functions as F
 
     from lakehouse.spark.session import started_session

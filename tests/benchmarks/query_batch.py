@@ -144,7 +144,7 @@ class Home:
 
     def size(self, query: str) -> int:
         """Return the bytes of a query's tables on disk."""
-        folders = [*self.settings.layout.tables_of(query), self.settings.layout.batch_manifests(query)]
+        folders = map(Path, self.settings.layout.tables_of(query))
         return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
 
     def land(self, rows: int) -> float:

@@ -53,8 +53,9 @@ def test_samples_land_at_their_interval_and_the_end_leaves_nothing_behind(tmp_pa
 def test_two_collectors_of_one_stream_are_one_too_many(tmp_path: Path) -> None:
     streams = declared(tmp_path)
     (tmp_path / "landing" / "host").mkdir(parents=True)
-    with lease(tmp_path / "landing" / "host" / "host"), pytest.raises(LeaseHeld):
-        collect(streams, Home(tmp_path / "var"), stop_after(1), print)
+    home = Home(tmp_path / "var")
+    with lease(home, tmp_path / "landing" / "host" / "host"), pytest.raises(LeaseHeld):
+        collect(streams, home, stop_after(1), print)
 
 
 def test_readings_have_a_sensor_a_part_and_a_unit() -> None:

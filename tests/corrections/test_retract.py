@@ -58,7 +58,7 @@ def test_while_files_of_raw_are_merged_rows_come_in_and_none_are_taken_out(
     before = len(stream.rows("raw", "event_us"))
 
     with ThreadPoolExecutor(1) as pool:
-        with lease(files_of(stream.settings.layout.raw("readings"))):
+        with lease(stream.settings.layout, files_of(stream.settings.layout.raw("readings"))):
             take_in(stream, "more.ndjson", [reading(1800, "b")])
             with pytest.raises(LeaseHeld, match="another process writes this table now"):
                 merge_raw.run(stream.settings, spark, "readings")

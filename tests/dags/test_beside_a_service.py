@@ -38,7 +38,7 @@ def settings(lakehouse_of: Callable[[str], Settings], tmp_path: Path) -> Setting
 
 @pytest.mark.parametrize("name", ["ingest", "rollups", "queries", "publish"])
 def test_what_a_service_does_is_left_to_it(settings: Settings, name: str) -> None:
-    with lease(settings.layout.service):
+    with lease(settings.layout, settings.layout.service):
         served(
             settings.layout,
             pid=4711,
@@ -57,7 +57,7 @@ def test_streams_that_a_service_leaves_alone_are_done_all_the_same(
     asked: dict[str, Any] = {"streams": "all", "config": None}
 
     assert unserved(asked, "stream") == (["readings", "other"], None)
-    with lease(settings.layout.service):
+    with lease(settings.layout, settings.layout.service):
         served(settings.layout, pid=4711, streams={"readings": {}})
         left, who = unserved(asked, "stream")
     assert left == ["other"] and "`tidemark serve` (process 4711" in str(who)
@@ -67,7 +67,7 @@ def test_streams_that_a_service_leaves_alone_are_done_all_the_same(
 def test_a_run_beside_a_service_checks_and_maintains_only(settings: Settings) -> None:
     told: list[str] = []
     dag_run("ingest", settings)
-    with lease(settings.layout.service):
+    with lease(settings.layout, settings.layout.service):
         served(
             settings.layout,
             pid=4711,
@@ -88,7 +88,7 @@ def test_the_watch_skips_where_nothing_is_served(settings: Settings) -> None:
 
 
 def test_the_watch_has_what_a_living_service_takes_in_checked(settings: Settings) -> None:
-    with lease(settings.layout.service):
+    with lease(settings.layout, settings.layout.service):
         served(settings.layout, pid=4711, streams={"readings": {}})
         states = dag_run("watch", settings)
 

@@ -187,7 +187,7 @@ def test_what_a_service_does_is_skipped_and_what_fails_says_why(
     monkeypatch.setenv("TIDEMARK_CONFIG", str(settings.config))
     words = ["--arguments", json.dumps({"params": ASKED}), "--skipped", "99"]
 
-    with lease(settings.layout.service):
+    with lease(settings.layout, settings.layout.service):
         served(settings.layout, pid=4711, streams={"readings": {}})
         assert run_task.main(["ingest", "choose", *words]) == 99
     assert "4711" in capsys.readouterr().out

@@ -158,7 +158,7 @@ def test_a_run_in_which_a_stream_fails_is_red_and_posted_once_and_the_others_go_
             _land(settings, name, "1600000000,x,20.5")
         # Only who has begun to correct a table may write it then; a file where its folder should be stops a stream.
         settings.layout.raw("gamma").parent.mkdir(parents=True)
-        settings.layout.raw("gamma").touch()
+        Path(settings.layout.raw("gamma")).touch()
         ingested = dag_run("ingest", settings)
 
     assert (ingested["take.alpha"], ingested["take.gamma"], ingested[""]) == ("success", "failed", "failed")
@@ -185,7 +185,7 @@ def test_only_what_is_new_is_reported_and_starts_what_follows(
 
     took = [(states["take.alpha"], states["take.gamma"]) for states in (first, second, third)]
     assert took == [("success", "skipped"), ("skipped", "skipped"), ("skipped", "success")]
-    with lease(settings.layout.raw("alpha")):
+    with lease(settings.layout, settings.layout.raw("alpha")):
         _land(settings, "alpha-2.csv", "1600000001,x,20.5")
         assert dag_run("ingest", settings)["take.alpha"] == "skipped"
     assert dag_run("ingest", settings)["take.alpha"] == "success"
@@ -244,7 +244,7 @@ def test_a_repair_that_fails_keeps_no_other_query_from_being_checked(
     assert set(dag_run("repair", settings).values()) == {"success", "skipped"}
     dag_run("ingest", settings)
 
-    with lease(settings.layout.repairs("pairs")), reporting(outcomes.append):
+    with lease(settings.layout, settings.layout.repairs("pairs")), reporting(outcomes.append):
         states = dag_run("repair", settings)
 
     ended = {(outcome["job"], outcome["stream"]): outcome["ok"] for outcome in outcomes}

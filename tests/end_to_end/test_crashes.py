@@ -136,26 +136,29 @@ def test_where_a_database_keeps_the_leases_neither_a_job_nor_the_database_that_d
 
         # A rebuild pauses between question and commit: a successor seals the table, and the lease is lost.
         table, stream = settings.layout.rollup("readings"), settings.stream("readings")
-        held = place.place_of(table)
+        held = place.place_of(settings.layout, table)
 
-        def asked_then_sealed(path: Path) -> None:
-            require_leases(path)
+        def asked_then_sealed() -> None:
+            require_leases()
             patched.undo()
             assert held is not None
             seal_tables(held, 99)
             server.kill()
             server.start()
 
-        with pytest.MonkeyPatch.context() as patched, pytest.raises(LeaseLost), tables.lease(table):
+        with (
+            pytest.MonkeyPatch.context() as patched,
+            pytest.raises(LeaseLost),
+            tables.lease(settings.layout, table),
+        ):
             patched.setattr(table_replacement, "require_leases", asked_then_sealed)
             tables.replace_rollup(table, stream, [], {})
         assert len(table_commits.open_table(table).to_pyarrow_table()) > 0
-        with tables.lease(table):
+        with tables.lease(settings.layout, table):
             tables.replace_rollup(table, stream, [], {})
         assert len(table_commits.open_table(table).to_pyarrow_table()) == 0
     finally:
         PASSING.clear()
-        place.use(settings.layout.root, None)
 
 
 def test_another_order_of_files_in_one_batch_gives_the_same_content(

@@ -215,9 +215,11 @@ def test_jobs_of_two_tied_queries_at_once_do_everything_once(
         rows += land(settings, part)
         take_in(settings, spark, "readings")
     # The first job holds all queries but the last one, and waits for it; the second waits for the first.
-    with lease(settings.layout.queries("warm")):
+    with lease(settings.layout, settings.layout.queries("warm")):
         jobs = [started(settings, JOBS["queries"], name) for name in ("pairs", "warm")]
-        while not is_held(settings.layout.queries("hot")) and all(job.poll() is None for job in jobs):
+        while not is_held(settings.layout, settings.layout.queries("hot")) and all(
+            job.poll() is None for job in jobs
+        ):
             time.sleep(0.2)
         time.sleep(2)
     told = [job.communicate(timeout=600) for job in jobs]

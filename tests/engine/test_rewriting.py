@@ -14,6 +14,7 @@ import pytest
 from lakehouse.engine import engine_of
 from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.engine.rewriting import remove_rows, rewrite_without
+from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_commits import create_table
 from lakehouse.storage.tables.table_log import file_facts, files_between, newest_version, read_rows
 from tests.support.table_rows import table_rows
@@ -52,7 +53,7 @@ def test_rows_go_and_files_without_them_stay(
 
     assert (len(found.removed), found.entries["rows"].to_pylist()) == (2, [2])
     commit_entries(table, found.entries, removed=found.removed)
-    remove_rows(engine_of(session), table, Even(), None, "remove them again")
+    remove_rows(engine_of(session), Home(tmp_path), table, Even(), None, "remove them again")
     assert newest_version(table) == version + 1
     assert sorted(row["n"] or 0 for row in read_rows(table)) == [0, 1, 3, 5, 7]
     assert sorted(table_rows(table, "other")) == [(4,), (4,), (4,), (18,), (18,)]
@@ -70,6 +71,8 @@ def test_other_rows_take_the_place_of_those_that_go_once(tmp_path: Path, session
         return pa.table({"n": pc.divide(rows["n"], 2)})
 
     for _ in range(2):
-        remove_rows(engine_of(session), table, Even(), None, "halve", ("halver", 1), instead=halved)
+        remove_rows(
+            engine_of(session), Home(tmp_path), table, Even(), None, "halve", ("halver", 1), instead=halved
+        )
 
     assert sorted(row["n"] for row in read_rows(table)) == [1, 1, 2, 3]

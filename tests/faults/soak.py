@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from jobs.service_tasks import MAINTAINED_AFTER
 from lakehouse.storage.control.outcomes import last_outcome
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import commits_of, newest_version
 from lakehouse.storage.tables.table_maintenance import CHECKPOINTED_AFTER, SMALL_FILES
 from tests.end_to_end.serving import Lake, served, until
@@ -182,7 +183,7 @@ def _is_draft(name: str) -> bool:
     return "#" in name or (name.startswith(".") and not name.endswith(".lease"))
 
 
-def _older(paths: Iterable[Path], then: float) -> int:
+def _older(paths: Iterable[Location], then: float) -> int:
     """Return how many files are older than a time; those that go meanwhile are none."""
     found = 0
     for path in paths:

@@ -251,7 +251,7 @@ def _killed_at_a_step(settings: Settings, connection: dict[str, Any], folder: Pa
     """Let tasks die after they have appended to raw, then the scheduler, and leave what it did not finish."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEMARK_CRASH_AT", "ingest.raw-appended")
-        with serving(settings, _free_port()) as service, lease(settings.layout.raw("gamma")):
+        with serving(settings, _free_port()) as service, lease(settings.layout, settings.layout.raw("gamma")):
             _called(service, "api/v2/connections", connection)
             _land(folder, "a.csv")
             _wait_for(lambda: "failed" in _states(service)["ingest.take.alpha"], PUBLISHED_WITHIN_S)
@@ -268,11 +268,11 @@ def test_a_good_stream_is_published_beside_one_that_fails_and_one_that_waits_wha
     settings = read_settings(tmp_path / "tidemark.toml")
     # A file where the folder of its table should be.
     settings.layout.raw("beta").parent.mkdir(parents=True)
-    settings.layout.raw("beta").touch()
+    Path(settings.layout.raw("beta")).touch()
     with receiving() as receiver:
         address = {"host": "127.0.0.1", "schema": "http", "port": receiver.server_port, "password": SECRET}
         _killed_at_a_step(settings, {"connection_id": "hook", "conn_type": "http"} | address, tmp_path)
-        with serving(settings, _free_port()) as service, lease(settings.layout.raw("gamma")):
+        with serving(settings, _free_port()) as service, lease(settings.layout, settings.layout.raw("gamma")):
             assert len(_all_dags(service)) == len(list(DAGS.glob("[a-z]*.py")))
             _land(tmp_path, "b.csv")
             took = _wait_for(lambda: _accepted(settings).get("alpha") == 4, PUBLISHED_WITHIN_S)

@@ -130,5 +130,5 @@ def test_what_is_kept_aside_while_rows_are_compared_is_deleted(lake: Callable[..
     text = '{{"ts": {0}, "received": {0}, "device": "a", "temp": {1}, "count": 1}}\n'
     stream.land("a", text.format(T0, 1.0) + text.format(T0, 1.0) + text.format(T0 + 1, 2.0))
     stream.ingest()
-    left = [path.suffix for path in stream.settings.layout.raw("readings").glob("*") if path.is_file()]
+    left = [path.suffix for path in Path(stream.settings.layout.raw("readings")).glob("*") if path.is_file()]
     assert left == [".parquet"] and len(stream.rows("raw", "ts")) == 2

@@ -119,7 +119,8 @@ def test_an_append_reads_nothing_of_raw_so_that_a_merge_of_its_files_cannot_conf
 
     commits = commits_of(stream.settings.layout.raw("readings"))
     infos = [
-        next(a["commitInfo"] for a in map(json.loads, path.open()) if "commitInfo" in a) for path in commits
+        next(a["commitInfo"] for a in map(json.loads, path.read_text().splitlines()) if "commitInfo" in a)
+        for path in commits
     ]
     blind = [info["isBlindAppend"] for info in infos if info["operation"] == "WRITE"]
     assert len(blind) == 4 and all(blind)
@@ -275,7 +276,10 @@ def test_lost_landing_folder_is_refused_not_read_twice(lake: Make) -> None:
 
 def test_second_writer_is_turned_away_at_once(lake: Make) -> None:
     stream = lake()
-    with tables.lease(stream.settings.layout.raw("readings")), pytest.raises(tables.LeaseHeld):
+    with (
+        tables.lease(stream.settings.layout, stream.settings.layout.raw("readings")),
+        pytest.raises(tables.LeaseHeld),
+    ):
         stream.ingest()
 
 

@@ -24,6 +24,7 @@ from lakehouse.ingest.topics import (
     next_ranges,
     unread,
 )
+from lakehouse.storage.layout import Home
 
 ID = "cotmujI_SuCbmLd1Pj57BQ"
 
@@ -161,22 +162,22 @@ def test_lag_is_what_no_manifest_holds() -> None:
 
 
 def test_manifests_with_ranges_are_read_back_as_they_were_written(tmp_path: Path) -> None:
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_ranges([manifest((0, 5)).ranges, manifest((5, 9)).ranges])
 
-    assert ManifestStore(tmp_path / "var" / "manifests" / "s").behind(0) == store.behind(0)
+    assert ManifestStore(Home(tmp_path / "var").manifests("s")).behind(0) == store.behind(0)
     assert furthest(ranges_of(store.behind(0)))["t", 0].end == 9
 
 
 def test_giving_up_takes_the_place_of_the_manifests_that_cannot_be_read(tmp_path: Path) -> None:
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_ranges([manifest((0, 5)).ranges, manifest((5, 9)).ranges, manifest((9, 12)).ranges])
     lost = (OffsetRange("t", 0, 5, 7, ID),)
     # Read before, in this process.
-    assert ManifestStore(tmp_path / "var" / "manifests" / "s").behind(0) == store.behind(0)
+    assert ManifestStore(Home(tmp_path / "var").manifests("s")).behind(0) == store.behind(0)
 
     store.give_up(lost, batch=2)
 
-    found = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    found = ManifestStore(Home(tmp_path / "var").manifests("s"))
     assert [(m.batch, m.kind) for m in found.behind(0)] == [(1, "kafka"), (2, "lost")]
     assert furthest(ranges_of(found.behind(0)))["t", 0].end == 7

@@ -98,9 +98,8 @@ def test_a_file_that_shrank_or_was_rewritten_is_not_read_and_told_of(log: Path, 
 def test_what_is_written_between_listing_and_reading_comes_with_the_next_batch(log: Path) -> None:
     grow(log, (HEAD + "".join(ROWS[:3])).encode())
     settings = load_settings(log.parents[1] / "tidemark.toml", None)
-    folder = settings.layout.manifests("readings")
-    folder.mkdir(parents=True)
-    assert ManifestStore(folder).add_files(settings.stream("readings").source) == 1
+    part = settings.layout.manifests("readings")
+    assert ManifestStore(part).add_files(settings.stream("readings").source) == 1
 
     grow(log, "".join(ROWS[3:5]).encode())
 

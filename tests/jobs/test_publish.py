@@ -161,7 +161,10 @@ def test_a_rollup_that_another_process_writes_holds_no_other_stream_up(
 ) -> None:
     settings, rows = two_streams(spark, lakehouse_of)
 
-    with lease(settings.layout.rollup("other")), pytest.raises(LeaseHeld, match="writes this table now"):
+    with (
+        lease(settings.layout, settings.layout.rollup("other")),
+        pytest.raises(LeaseHeld, match="writes this table now"),
+    ):
         publish.run(settings, spark, unchecked=True)
 
     assert (rows("readings"), rows("other")) == (400, 100)
@@ -177,7 +180,7 @@ def test_a_damaged_rollup_holds_no_other_stream_up(
     spark: SparkSession, lakehouse_of: Callable[[str], Settings], anew: bool, is_log: bool
 ) -> None:
     settings, rows = two_streams(spark, lakehouse_of)
-    table = settings.layout.rollup("other")
+    table = Path(settings.layout.rollup("other"))
     newest = max(
         (table / "_delta_log").glob("*.json") if is_log else table.rglob("*.parquet"),
         key=lambda path: path.stat().st_mtime_ns,

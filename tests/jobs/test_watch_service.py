@@ -26,7 +26,7 @@ def test_a_home_that_was_never_served_or_whose_service_was_stopped_is_no_alarm(s
 
 def test_a_service_that_gets_on_is_told_with_the_steps_that_fail(settings: Settings) -> None:
     step = {"job": "ingest", "name": "readings", "failures": 2}
-    with lease(settings.layout.service):
+    with lease(settings.layout, settings.layout.service):
         served(settings.layout, tasks=[step, step | {"failures": 0}])
         found = watch_service.run(settings)
 
@@ -45,7 +45,10 @@ def test_an_old_heartbeat_of_a_process_that_has_gone_is_an_alarm(settings: Setti
 def test_an_old_heartbeat_of_a_process_that_is_alive_is_an_alarm_too(settings: Settings) -> None:
     served(settings.layout, "stopping", 4711, 90)
 
-    with lease(settings.layout.service), pytest.raises(ServiceStalled, match="is alive and stands still"):
+    with (
+        lease(settings.layout, settings.layout.service),
+        pytest.raises(ServiceStalled, match="is alive and stands still"),
+    ):
         watch_service.run(settings)
 
 
@@ -54,7 +57,7 @@ def test_a_health_check_ends_with_what_it_found(
 ) -> None:
     home = ["--home", str(settings.home)]
     assert watch_service.main(home) == 1
-    with lease(settings.layout.service):
+    with lease(settings.layout, settings.layout.service):
         served(settings.layout)
         assert watch_service.main(home) == 0
         served(settings.layout, "running", 1, 90)

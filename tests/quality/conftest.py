@@ -18,6 +18,7 @@ from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.checked import Checked
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import append, create_table
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Lake:
                 store.add_requeue(("nothing",))
             store.add_requeue(("clock",))
 
-    def append(self, path: Path, table: str, rows: Any = None) -> None:
+    def append(self, path: Location, table: str, rows: Any = None) -> None:
         """Append rows, all by default, to a table."""
         columns = SCHEMAS[table].names
         found = [

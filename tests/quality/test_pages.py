@@ -51,7 +51,7 @@ def test_no_page_loads_anything_from_elsewhere(checked_home: Settings) -> None:
     judge(checked_home, "telemetry", [of_totals(0)])
     judge(checked_home, "other", [of_totals(3)])
 
-    site = report_page(checked_home.layout).parent
+    site = Path(report_page(checked_home.layout)).parent
     pages = list(site.rglob("*.html"))
     assert len(pages) >= 4
     assert [page for page in pages if not loads_nothing_foreign(page)] == []
@@ -63,7 +63,7 @@ def test_the_index_leads_to_every_result(checked_home: Settings) -> None:
     judge(checked_home, "telemetry", [of_totals(0)])
     judge(checked_home, "other", [of_totals(3)])
 
-    index = report_page(checked_home.layout)
+    index = Path(report_page(checked_home.layout))
     page = index.read_text("utf-8")
     linked = {(index.parent / address).resolve() for address in Loaded(page).links}
     assert linked == {path.resolve() for path in index.parent.rglob("*.html")} - {index.resolve()}

@@ -21,6 +21,7 @@ from lakehouse.service.tasks import Task
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.control.outcomes import record
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from tests.queries.chosen import declare as declare_selections
 from tests.queries.chosen import run_by_hand as run_selection_by_hand
 from tests.support.heartbeats import served
@@ -38,9 +39,9 @@ def value(found: Samples, name: str, **labels: str) -> float:
     return found[name, tuple(sorted(labels.items()))]
 
 
-def commit(table: Path, rows: pa.Table, *removed: str) -> None:
+def commit(table: Location, rows: pa.Table, *removed: str) -> None:
     """Append rows to a Delta table, and remove files of it, as one more commit, as far as its log is read here."""
-    log = table / "_delta_log"
+    log = Path(table) / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     version = len(list(log.glob("*.json")))
     pq.write_table(rows, table / f"{version}.parquet")
@@ -158,7 +159,7 @@ def test_an_empty_home_has_metrics_too(tmp_path: Path) -> None:
 
 def test_a_service_shows_at_its_address_what_the_command_prints(home: Home) -> None:
     port = start_server(home, "127.0.0.1", 0)
-    with lease(home.service), urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with lease(home, home.service), urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         found = samples(answer.read().decode())
 
     assert value(found, "tidemark_service_up") == 1

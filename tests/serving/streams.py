@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level, horizons
 from lakehouse.serving.publish.changes import create_sums, pairs
 from lakehouse.serving.publish.snapshot import PublishedMeasure, StreamSnapshot, Total
+from lakehouse.storage.stores.store_path import Location
 
 MEASURES = (
     PublishedMeasure("temp", "double"),
@@ -202,7 +203,7 @@ def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path, committed
     )
 
 
-def write_delta(table: pa.Table, folder: Path) -> None:
+def write_delta(table: pa.Table, folder: Location) -> None:
     """Write a Delta table of one commit by hand: no JVM."""
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, folder / "part-0.parquet")
@@ -236,7 +237,7 @@ def write_delta(table: pa.Table, folder: Path) -> None:
         {"add": added},
     ]
     (folder / "_delta_log").mkdir(exist_ok=True)
-    log = folder / "_delta_log" / f"{0:020d}.json"
+    log = Path(folder) / "_delta_log" / f"{0:020d}.json"
     log.write_text("".join(json.dumps(action) + "\n" for action in actions), encoding="utf-8")
 
 

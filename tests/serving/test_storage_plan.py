@@ -30,7 +30,7 @@ def written(root: Path, stream: Stream, properties: dict[str, str]) -> Home:
     rollup = home.rollup(stream.name)
     rollup.mkdir(parents=True)
     write_delta(pa.Table.from_pylist(nodes, schema.append(pa.field("device", pa.string()))), rollup)
-    log = rollup / "_delta_log" / f"{0:020d}.json"
+    log = Path(rollup) / "_delta_log" / f"{0:020d}.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     actions[1]["metaData"]["configuration"] = {"tidemark.definition": stream.definition(), **properties}
     log.write_text("".join(json.dumps(action) + "\n" for action in actions))

@@ -48,7 +48,7 @@ def test_rows_that_are_gone_from_their_file(table: Path, content: bytes) -> None
 
 
 def test_a_manifest_of_a_query(tmp_path: Path) -> None:
-    folder = tmp_path / "batch_manifests" / "hot"
+    folder = Home(tmp_path).batch_manifests("hot")
     write_manifest(folder, "batch", BatchManifest(1, ((0, 1),)))
     flip(folder, 1, "batch")
 
@@ -119,7 +119,7 @@ def test_a_job_that_ends_by_damage_names_the_file_and_the_way_out(
 def test_an_error_of_ours_stays_what_it_is_beside_a_damaged_file(tmp_path: Path) -> None:
     layout = Home(tmp_path)
     write_delta(pa.table({"batch": pa.array([1], pa.int64())}), layout.raw("alpha"))
-    next(layout.raw("alpha").glob("*.parquet")).unlink()
+    next(Path(layout.raw("alpha")).glob("*.parquet")).unlink()
 
     with pytest.raises(LeaseHeld), naming_damage(layout):
         raise LeaseHeld("busy")

@@ -86,7 +86,7 @@ def test_where_no_service_ever_ran_there_is_nothing_to_tell(tmp_path: Path) -> N
 
 def test_a_service_is_alive_while_it_holds_its_lease_and_no_longer(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    with lease(home.service):
+    with lease(home, home.service):
         served(home, pid=4711)
         told = service_heartbeat(home)
         assert told is not None and told["is_alive"] and told["age_s"] < 5
@@ -101,7 +101,9 @@ def test_a_lease_goes_with_its_process_however_it_ends(tmp_path: Path) -> None:
     home = Home(tmp_path)
     script = (
         "import os, sys; from pathlib import Path; from lakehouse.storage.control.lease import lease\n"
-        "with lease(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read(); os.kill(os.getpid(), 9)"
+        "from lakehouse.storage.layout import Home\n"
+        "with lease(Home(Path(sys.argv[1]).parent), Path(sys.argv[1])):\n"
+        "    print('held', flush=True); sys.stdin.read(); os.kill(os.getpid(), 9)"
     )
     command = [sys.executable, "-c", script, str(home.service)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ) as holder:
@@ -115,12 +117,12 @@ def test_a_lease_goes_with_its_process_however_it_ends(tmp_path: Path) -> None:
 
 
 def test_asking_takes_the_lease_from_nobody(tmp_path: Path) -> None:
-    table = tmp_path / "t"
-    with lease(table):
+    home, table = Home(tmp_path), tmp_path / "t"
+    with lease(home, table):
         pass
-    assert not is_held(table)
-    with lease(table):
-        assert is_held(table) and is_held(table)
+    assert not is_held(home, table)
+    with lease(home, table):
+        assert is_held(home, table) and is_held(home, table)
 
 
 def test_half_a_heartbeat_is_told_as_one_that_is_very_old(tmp_path: Path) -> None:

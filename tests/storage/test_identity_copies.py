@@ -47,7 +47,8 @@ def test_a_worker_fetches_into_no_folder_that_others_may_have_made(
 ) -> None:
     copies = copied(index.runs(), StorePath(ROOT) / "identities" / "private")
     [run, *_] = fetched(copies)
-    folders = run.path.parent, run.path.parent.parent
+    folder = Path(run.path).parent
+    folders = folder, folder.parent
     assert [folder.stat().st_mode & 0o777 for folder in folders] == [0o700, 0o700]
 
     for folder in folders:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.storage.layout import Home
 from lakehouse.storage.query_meaning import (
     QueryChanged,
     read_definition,
@@ -12,7 +13,7 @@ from lakehouse.storage.query_meaning import (
 
 
 def test_another_meaning_is_refused_and_the_same_is_not(tmp_path: Path) -> None:
-    folder = tmp_path / "batch_manifests" / "q"
+    folder = Home(tmp_path).batch_manifests("q")
     require_same(folder, "q", "a JOIN b", "SELECT b")
     require_same(folder, "q", "a JOIN b", "SELECT  b")
 

@@ -20,7 +20,7 @@ def home(tmp_path: Path) -> Home:
     """A home with a ledger of three commits, of which the one of version 2 is of ``COMMITTED_S``."""
     layout = Home(tmp_path)
     for number in range(3):
-        write_deltalake(layout.ledger("readings"), pa.table({"batch": [number]}), mode="append")
+        write_deltalake(str(layout.ledger("readings")), pa.table({"batch": [number]}), mode="append")
     os.utime(commit_at(layout.ledger("readings"), 2), (COMMITTED_S, COMMITTED_S))
     return layout
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.tables import declared_columns
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import append, as_json, create_table
 from quality.history import SCHEMA
 
@@ -48,7 +49,7 @@ def reported(root: Path) -> Home:
     return home
 
 
-def write(table: Path, schema: pa.Schema, rows: list[Fields]) -> None:
+def write(table: Location, schema: pa.Schema, rows: list[Fields]) -> None:
     """Append rows to a table, which is created before the first."""
     if not table.exists():
         create_table(table, as_json(schema))

@@ -8,30 +8,31 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from lakehouse.storage.stores.store_path import Location
 
-def table_rows(table: Path, *columns: str) -> list[tuple[Any, ...]]:
+
+def table_rows(table: Location, *columns: str) -> list[tuple[Any, ...]]:
     """Return some columns of all rows, each a name or an expression of DuckDB's; by default all columns."""
     return _asked(table, *columns).fetchall()
 
 
-def named_rows(table: Path) -> list[dict[str, Any]]:
+def named_rows(table: Location) -> list[dict[str, Any]]:
     """Return all rows by the names of their columns."""
     found = _asked(table)
     return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
 
 
-def arrow_rows(table: Path) -> pa.Table:
+def arrow_rows(table: Location) -> pa.Table:
     """Return all rows as an Arrow table."""
     return _asked(table).to_arrow_table()
 
 
-def _asked(table: Path, *columns: str) -> duckdb.DuckDBPyRelation:
+def _asked(table: Location, *columns: str) -> duckdb.DuckDBPyRelation:
     shown = ", ".join(f'"{name}"' if name.isidentifier() else name for name in columns) or "*"
     return _connection().sql(f"SELECT {shown} FROM delta_scan($table)", params={"table": str(table)})
 

@@ -265,7 +265,7 @@ def test_while_another_process_delivers_this_one_looks_on_and_finds_it_done(sett
     versions = Versions(settings.layout)
     with receiving() as receiver:
         hooks = [Webhooks(settings.layout, versions, receiver.url, "") for _ in range(2)]
-        with lease(settings.layout.delivered_alarms), pytest.raises(LeaseHeld):
+        with lease(settings.layout, settings.layout.delivered_alarms), pytest.raises(LeaseHeld):
             hooks[0].deliver_new()
         for each in hooks:
             each.deliver_new()

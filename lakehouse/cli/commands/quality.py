@@ -58,12 +58,10 @@ def _reports(options: Globals, stream: str | None, day: date | None) -> list[dic
     from lakehouse.config.problems import nearest
     from lakehouse.serving.quality.report import Asked
     from lakehouse.serving.table_reader import connected
-    from lakehouse.storage.layout import Home
 
-    # Whoever only asks needs no configuration: a home is enough.
-    address = options.settings().alerts.url if options.config_file().is_file() else None
-    with connected() as connection:
-        asked = Asked(Home(options.home_folder()), connection, address)
+    home, settings = options.opened()
+    with connected(home.tables) as connection:
+        asked = Asked(home, connection, settings.alerts.url if settings else None)
         known = asked.subjects()
         if stream is not None and stream not in known:
             raise WrongUsage(

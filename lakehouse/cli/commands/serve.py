@@ -86,7 +86,7 @@ def _answer(options: Globals, bind: str, log_json: bool) -> None:
     from lakehouse.web.security.tokens import OWN_TOKEN
 
     try:
-        checked(Home(options.home_folder()), bind)
+        checked(options.opened()[0], bind)
     except BindRefused as error:
         raise WrongUsage(f"--web: {error}") from None
     given = {"--config": options.config, "--home": options.home}

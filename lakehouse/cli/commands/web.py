@@ -60,28 +60,25 @@ def web(
 
 def drawn_token(options: Globals) -> str:
     """Return the server's own token, empty where the home has tokens."""
-    from lakehouse.storage.layout import Home
     from lakehouse.web.security.tokens import TokenError, own_token
 
     try:
-        return own_token(Home(options.home_folder()))
+        return own_token(options.opened()[0])
     except TokenError as error:
         raise WrongUsage(str(error)) from None
 
 
 def _server_of(options: Globals, bind: str, limits: Limits, at_once: int, own: str) -> uvicorn.Server:
     """Return a server of the home that the global options name, with the alerts of its configuration if it has one."""
-    from lakehouse.storage.layout import Home
     from lakehouse.web.app import WebOptions, build_server
     from lakehouse.web.security.binding import BindRefused
 
-    url, secret = None, ""
-    # Whoever only asks needs no configuration: a home is enough.
-    if options.config_file().is_file():
-        alerts = options.settings().alerts
+    (home, settings), url, secret = options.opened(), None, ""
+    if settings:
+        alerts = settings.alerts
         url, secret = alerts.url, alerts.secret.get_secret_value() if alerts.secret else ""
     answering = WebOptions(limits, at_once, own_token=own, alerts_url=url, alerts_secret=secret)
     try:
-        return build_server(Home(options.home_folder()), bind, answering)
+        return build_server(home, bind, answering)
     except BindRefused as error:
         raise WrongUsage(f"--bind: {error}") from None

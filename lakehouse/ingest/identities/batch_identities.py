@@ -48,7 +48,7 @@ from lakehouse.ingest.sources.landed_content import SourceChanged
 from lakehouse.storage.identity_copies import fetched
 from lakehouse.storage.identity_index import Batches, Hashes, Run, find_in
 from lakehouse.storage.tables.table_files import source
-from lakehouse.storage.tables.tables_place import is_on_store, place_at
+from lakehouse.storage.tables.tables_place import place_at
 
 HASHES, REPEATS, REPEATED = "hashes", "repeats", "repeated"
 BUCKET = "bucket"
@@ -90,7 +90,7 @@ class Comparing:
     @property
     def local_runs(self) -> Sequence[Run]:
         """The runs of the index as files of this machine."""
-        return fetched(self.runs) if self.runs and is_on_store(self.runs[0].path) else self.runs
+        return fetched(self.runs)
 
     def bucket_of(self, hashes: Hashes) -> npt.NDArray[np.int32]:
         """Return which range each hash is in."""

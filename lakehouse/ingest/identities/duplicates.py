@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +31,7 @@ from lakehouse.ingest.identities.identities import (
     payload_columns,
 )
 from lakehouse.storage.identity_index import Batches, Hashes
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_files import source
 from lakehouse.storage.tables.table_log import file_facts
 from lakehouse.storage.tables.tables_place import place_at
@@ -205,7 +205,7 @@ class _Wanted:
     high: int
     exact: npt.NDArray[np.int64] | None
 
-    def files(self, table: Path) -> list[Path]:
+    def files(self, table: Location) -> list[Location]:
         """Return the files of a table that may have such a row, none where there is no table."""
         if not len(self.batches):
             return []
@@ -229,7 +229,7 @@ class _Wanted:
         return np.asarray(found)
 
 
-def _rows_in(files: Sequence[Path], wanted: _Wanted, stream: Stream, schema: pa.Schema) -> pa.Table:
+def _rows_in(files: Sequence[Location], wanted: _Wanted, stream: Stream, schema: pa.Schema) -> pa.Table:
     """Return the wanted rows of files of raw in the columns of a schema; a row group is held at a time.
 
     Rows are null in columns that were declared after they came.
@@ -263,7 +263,7 @@ def _rows_of(
     return rows.select(schema.names).cast(schema)
 
 
-def _remembered_in(files: Sequence[Path], wanted: _Wanted) -> pa.Table:
+def _remembered_in(files: Sequence[Location], wanted: _Wanted) -> pa.Table:
     """Return what files remember of the wanted rows; a row group is held at a time."""
     parts = [pa.schema([(name, pa.int64()) for name in REMEMBERED]).empty_table()]
     for path in files:

@@ -55,7 +55,7 @@ def forget(layout: Home, stream: Stream, before_us: int) -> None:
     table = layout.remembered(stream.name)
     if newest_version(table) is None:
         return
-    with tables.lease(files_of(table), tables.MERGE_S):
+    with tables.lease(layout, files_of(table), tables.MERGE_S):
         ends = ((file.path, file.ends("event_us")[1]) for file in file_facts(table))
         gone = [str(path.relative_to(table)) for path, last in ends if last is not None and last < before_us]
         if gone:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from lakehouse.ingest.sources.manifest import (
@@ -25,6 +24,7 @@ from lakehouse.ingest.sources.manifest import (
 from lakehouse.storage.control.local import Change
 from lakehouse.storage.control.manifests import LAST, Manifests, Row
 from lakehouse.storage.damaged import RESTORE
+from lakehouse.storage.layout import Part
 
 _BY_CONTENT = (
     "SELECT {columns} FROM asked JOIN tidemark_files AS f "
@@ -63,10 +63,10 @@ class Known:
 
 
 class ManifestRows:
-    """Manifests of a stream; ``folder`` is their address in the home. Whoever changes them holds the lease of raw."""
+    """Manifests of a stream. Whoever changes them holds the lease of raw."""
 
-    def __init__(self, folder: Path) -> None:
-        self._rows = Manifests(folder, do=f"{RESTORE}; without it files would be read twice")
+    def __init__(self, part: Part) -> None:
+        self._rows = Manifests(part, do=f"{RESTORE}; without it files would be read twice")
 
     def last(self) -> tuple[int, Known]:
         """Return the highest batch number handed out, 0 for none, and what is known after it."""

@@ -15,7 +15,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 
 from lakehouse.config.landing import located
 from lakehouse.config.stream import Source
@@ -36,6 +35,7 @@ from lakehouse.ingest.sources.manifest import (
 )
 from lakehouse.ingest.sources.manifest_rows import ManifestRows
 from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.layout import Part
 
 
 class ManifestStore:
@@ -46,11 +46,11 @@ class ManifestStore:
     read: it is not read. Adding and giving up are for the one who holds the lease of the stream's raw table.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._rows = ManifestRows(folder)
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self._rows = ManifestRows(part)
         self._look: Look | None = None
-        self._compared = ComparedFiles(folder)
+        self._compared = ComparedFiles(part.folder)
         self.matched = 0
         self.changed_files: list[str] = []
         self.last_batch, self._known = self._rows.last()
@@ -82,7 +82,7 @@ class ManifestStore:
         """Return complete files matching the source that no manifest holds, by path."""
         newest = time.time_ns() - source.settle * 1000
         new: list[Found] = []
-        self._look, self.changed_files, self.matched = Look(self.folder, source), [], 0
+        self._look, self.changed_files, self.matched = Look(self.part.folder, source), [], 0
         for found in self._look.pieces():
             known, self.matched = self._rows.seen(path for path, _ in found), self.matched + len(found)
             unknown = ((path, file) for path, file in found if path not in known)

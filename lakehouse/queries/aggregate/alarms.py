@@ -32,12 +32,12 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.atomic_files import replacing
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables import table_reads
 from lakehouse.storage.tables.appends import appended_since
 from lakehouse.storage.tables.table_commits import arrow_schema, fitted, open_table
 from lakehouse.storage.tables.table_files import source
 from lakehouse.storage.tables.table_log import newest_version, table_id
-from lakehouse.storage.tables.tables_place import in_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -172,29 +172,30 @@ class _Kept:
     rows: pa.Table
 
     @classmethod
-    def read(cls, alarms: Path) -> Self | None:
+    def read(cls, path: Path) -> Self | None:
         try:
-            rows = pq.read_table(in_home(alarms) / _FILE, partitioning=None)
+            rows = pq.read_table(path, partitioning=None)
         except (FileNotFoundError, pa.ArrowInvalid):
             return None
         table, version, since_us = rows.schema.metadata[b"follows"].decode().split()
         return cls(table, int(version), int(since_us), rows.replace_schema_metadata())
 
-    def write(self, alarms: Path) -> None:
+    def write(self, path: Path) -> None:
         follows = f"{self.table} {self.version} {self.since_us}"
-        with replacing(in_home(alarms) / _FILE, durable=True) as file:
+        with replacing(path, durable=True) as file:
             pq.write_table(self.rows.replace_schema_metadata({"follows": follows}), file)
 
 
-def standing_alarms(alarms: Path, from_us: int, lately_us: int) -> pa.Table:
+def standing_alarms(alarms: Location, beside: Path, from_us: int, lately_us: int) -> pa.Table:
     """Return the newest change of each alarm that is raised, or was cleared at ``from_us`` or later.
 
-    ``lately_us``: batches to come will hardly ask for alarms that were cleared before.
+    ``beside``: the folder that keeps the last answer. ``lately_us``: batches to come will hardly ask for alarms that
+    were cleared before.
     """
     # Before its files are read: what is committed meanwhile is read again.
     version, table = newest_version(alarms), table_id(alarms)
     assert version is not None and table is not None
-    kept, came = _Kept.read(alarms), None
+    kept, came = _Kept.read(beside / _FILE), None
     if kept is not None and kept.table == table and kept.since_us <= from_us:
         came = appended_since(alarms, kept.version)
     lately_us = min(from_us, lately_us)
@@ -207,7 +208,7 @@ def standing_alarms(alarms: Path, from_us: int, lately_us: int) -> pa.Table:
         lately_us = max(kept.since_us, lately_us)
     standing = near(rows, lately_us)
     if kept is None or kept.version != version:
-        _Kept(table, version, lately_us, standing).write(alarms)
+        _Kept(table, version, lately_us, standing).write(beside / _FILE)
     return near(standing, from_us)
 
 

@@ -27,12 +27,11 @@ from lakehouse.queries.runtime.tasks.bucket import METRICS, of_kind
 from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, metrics_of, run_buckets
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.queries.runtime.tasks.reading import Columns, FileRows, SideRows, TaskRows, items_of
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import files_near
 from lakehouse.storage.tables.table_reads import named_columns
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakehouse.algorithms.join_aggregate.contract import Int64s
     from lakehouse.engine import Engine, Item
     from lakehouse.queries.aggregate.query import AggregateQuery
@@ -108,7 +107,7 @@ class Checking:
     def _alarms(self) -> list[Counted]:
         return files_near(self.layout.alarms(self.query.name), "batch", [(-_NEVER, _NEVER)])
 
-    def _rows(self, table: Path, places: int, kind: str, own: Sequence[str]) -> Columns:
+    def _rows(self, table: Location, places: int, kind: str, own: Sequence[str]) -> Columns:
         """Return rows of a table with the place in which those of a group meet."""
         groups = [group.name for group in self.query.groups]
         stored = named_columns(table, {*own, *groups, "found", "batch"})

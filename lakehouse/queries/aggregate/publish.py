@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.config.stream import Stream
@@ -34,6 +33,7 @@ from lakehouse.serving.publish.query_snapshot import (
 from lakehouse.serving.segments.row_store import Appended
 from lakehouse.serving.segments.shared_rows import SharedRows
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 
 if TYPE_CHECKING:
     import duckdb
@@ -59,8 +59,8 @@ class AggregateSnapshot(QuerySnapshot):
     answered: int
     revised: int
     late: int
-    answer_table: Path
-    alarm_table: Path | None
+    answer_table: Location
+    alarm_table: Location | None
 
     @property
     def revisions_table(self) -> SharedRows:
@@ -96,7 +96,7 @@ class AggregateSnapshot(QuerySnapshot):
         if self.alarm_table is not None:
             self.take_alarms(store, self.alarm_table)
 
-    def take_alarms(self, store: RowStore, alarms: Path) -> None:
+    def take_alarms(self, store: RowStore, alarms: Location) -> None:
         """Take in its alarms alone."""
         says = f"Every change of the alarms of {self.name}; see queries."
         declared = filled("alarms", {"{columns}": _columns(self.groups)}) + comments_of(says, self.groups)

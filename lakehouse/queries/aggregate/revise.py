@@ -127,7 +127,9 @@ class Revision:
             return []
         query, alarms = self.query, self.layout.alarms(self.query.name)
         lateness_us = query.slack_us + max(self.streams[side.stream].latest for side in query.sides)
-        standing = standing_alarms(alarms, self.changed.from_us, self.changed.last_us - lateness_us)
+        standing = standing_alarms(
+            alarms, self.layout.folder_of(alarms), self.changed.from_us, self.changed.last_us - lateness_us
+        )
         entries = sink_of(alarms).write(standing).to_pylist()
         return [(place_at(each["path"]), each["rows"]) for each in entries]
 

@@ -130,7 +130,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
     def _replace_states(self, entries: pa.Table, number: int) -> None:
         """Put states in the place of all that there are, once."""
         table = self.layout.states(self.query.name)
-        with tables.lease(files_of(table), tables.MERGE_S):
+        with tables.lease(self.layout, files_of(table), tables.MERGE_S):
             known = [str(file.path.relative_to(table)) for file in file_facts(table)]
             commit_entries(table, entries, (f"withdraw-{self.query.name}", number), known)
         crash_point("withdrawal.state-replaced")

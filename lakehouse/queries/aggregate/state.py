@@ -92,7 +92,7 @@ class AggregateState(QueryState):
 
         done = is_finished(self.metrics.finished, self.metrics.last_repair)
         newest = f"SELECT max_by(state, change) AS state FROM {source} WHERE {done} GROUP BY alarm"
-        with connected() as connection:
+        with connected(self.layout.tables) as connection:
             row = connection.execute(f"SELECT count(*) FROM ({newest}) WHERE state = 'raised'").fetchone()
         return int(row[0]) if row else 0
 

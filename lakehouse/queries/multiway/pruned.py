@@ -28,10 +28,10 @@ from lakehouse.queries.multiway.plain import (
 )
 from lakehouse.queries.multiway.windows import Passing, Windows
 from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, Answered, marked, metrics_of, run_buckets
+from lakehouse.storage.stores.store_path import Location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s
     from lakehouse.config.stream import Stream
@@ -64,7 +64,7 @@ def join_windows(
     engine: Engine,
     windows: Windows,
     streams: Mapping[str, Stream],
-    results: Path,
+    results: Location,
     routes: Sequence[Route],
     slots: int,
 ) -> Answered:

@@ -51,7 +51,9 @@ def drop_old_rows(engine: Engine, layout: Home, query: MultiwayQuery) -> None:
     horizon = until_us - query.slack_us
     gone = Beyond(done, tuple(horizon - side.window_us for side in query.sides))
     between = ("event_us", _LEAST, max(gone.before_us) - 1)
-    remove_rows(engine, table, gone, between, f"windows of {query.name}, batch {done}: remove old rows")
+    remove_rows(
+        engine, layout, table, gone, between, f"windows of {query.name}, batch {done}: remove old rows"
+    )
 
 
 @dataclass(frozen=True)

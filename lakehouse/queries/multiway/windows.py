@@ -28,13 +28,12 @@ from lakehouse.queries.multiway.rows import TAKEN, kinds_of, logged_rows
 from lakehouse.queries.runtime.tasks.by_bucket import joined_figures, log_figures
 from lakehouse.queries.runtime.tasks.parts import SUNK, entries_by_sink
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, TaskRows, items_of
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import fitted
 from lakehouse.storage.tables.table_log import FileFacts, file_facts
 from lakehouse.storage.tables.table_reads import named_columns
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakehouse.algorithms.multiway_join.contract import Int64s
     from lakehouse.engine import Engine, Item
     from lakehouse.engine.parts import TableSink
@@ -162,13 +161,13 @@ class Windows:
     """
 
     query: MultiwayQuery
-    table: Path
+    table: Location
     batch: int
     since_us: Since
     files: Sequence[FileFacts]
 
     @classmethod
-    def of(cls, query: MultiwayQuery, table: Path, batch: int, since_us: Since) -> Windows:
+    def of(cls, query: MultiwayQuery, table: Location, batch: int, since_us: Since) -> Windows:
         """Return the rows that a table has now, as a batch sees them that has been appended."""
         return cls(query, table, batch, since_us, file_facts(table))
 

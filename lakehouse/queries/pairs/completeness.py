@@ -206,7 +206,7 @@ class Completeness:
         """Return at most so many stretches of event time, each with its pairs and how long the repaired ones waited."""
         if self._pairs is None:
             return []
-        with connected() as connection:
+        with connected(self.layout.tables) as connection:
             return waits_over_time(connection, self._pairs, points)
 
     @cached_property
@@ -228,12 +228,12 @@ class Completeness:
     def _columns(self, query: str) -> list[Int64s] | None:
         if self._pairs is None:
             return None
-        with connected() as connection:
+        with connected(self.layout.tables) as connection:
             found = connection.execute(query).fetchnumpy()
         return [np.asarray(column, np.int64) for column in found.values()]
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        with connected() as connection:
+        with connected(self.layout.tables) as connection:
             return connection.execute(query).fetchall()
 
 

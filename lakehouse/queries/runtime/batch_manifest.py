@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lakehouse.config.problems import Permanent
@@ -25,8 +24,9 @@ from lakehouse.storage.control.manifests import Manifests, Row
 from lakehouse.storage.corrections import RETRACT, Correction, read_corrections
 from lakehouse.storage.damaged import RESTORE
 from lakehouse.storage.doubtful import Doubt, counted, doubts_of
-from lakehouse.storage.layout import Home
+from lakehouse.storage.layout import Home, Part
 from lakehouse.storage.ledger import Entry, read_extent
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import bounds
 
 if TYPE_CHECKING:
@@ -134,63 +134,63 @@ class BatchManifest:
         return self.scales[-1].buckets if self.scales else 1
 
 
-def last_manifest(folder: Path, kind: Kind, finished: int) -> BatchManifest | None:
+def last_manifest(part: Part, kind: Kind, finished: int) -> BatchManifest | None:
     """Return the manifest that was begun and is not finished, else the last finished one; None before the first.
 
     Raises:
         ManifestMissing: if the last finished one is missing.
     """
-    begun = read_manifest(folder, kind, finished + 1)
-    return begun or (require_manifest(folder, kind, finished) if finished else None)
+    begun = read_manifest(part, kind, finished + 1)
+    return begun or (require_manifest(part, kind, finished) if finished else None)
 
 
-def require_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest:
+def require_manifest(part: Part, kind: Kind, number: int) -> BatchManifest:
     """Return a manifest that must exist.
 
     Raises:
         ManifestMissing: if it does not.
     """
-    return require_manifests(folder, kind, number - 1, number)[0]
+    return require_manifests(part, kind, number - 1, number)[0]
 
 
-def require_manifests(folder: Path, kind: Kind, after: int, through: int) -> list[BatchManifest]:
+def require_manifests(part: Part, kind: Kind, after: int, through: int) -> list[BatchManifest]:
     """Return the manifests behind a number, up to and with another, which must all exist.
 
     Raises:
         ManifestMissing: if one does not.
     """
-    found = [_read(row) for row in _of(folder, kind).between(after, through)] if through > after else []
+    found = [_read(row) for row in _of(part, kind).between(after, through)] if through > after else []
     missing = set(range(after + 1, through + 1)) - {manifest.number for manifest in found}
     if missing:
         raise ManifestMissing(
-            f"{kind} manifest {min(missing)} of query {folder.name} is not in the control store: {RESTORE}, or start "
-            f"over with `tidemark queries --forget {folder.name}`"
+            f"{kind} manifest {min(missing)} of query {part.name} is not in the control store: {RESTORE}, or start "
+            f"over with `tidemark queries --forget {part.name}`"
         )
     return found
 
 
-def read_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest | None:
+def read_manifest(part: Part, kind: Kind, number: int) -> BatchManifest | None:
     """Return a manifest, or None if it does not exist. Cost: that of one, however many there are."""
-    row = _of(folder, kind).read(number)
+    row = _of(part, kind).read(number)
     return None if row is None else _read(row)
 
 
-def last_planned(folder: Path) -> int:
+def last_planned(part: Part) -> int:
     """Return the number of a query's last batch that has a manifest, 0 for none."""
-    return _of(folder, "batch").last()
+    return _of(part, "batch").last()
 
 
-def write_manifest(folder: Path, kind: Kind, manifest: BatchManifest) -> None:
+def write_manifest(part: Part, kind: Kind, manifest: BatchManifest) -> None:
     """Write a new manifest.
 
     Raises:
         FileExistsError: if another machine has written one of this number.
     """
-    _of(folder, kind).add(Row(manifest.number, kind, json.dumps(asdict(manifest))))
+    _of(part, kind).add(Row(manifest.number, kind, json.dumps(asdict(manifest))))
 
 
-def _of(folder: Path, kind: Kind) -> Manifests:
-    return Manifests(folder, kind, f"{RESTORE}, or start over with `tidemark queries --forget {folder.name}`")
+def _of(part: Part, kind: Kind) -> Manifests:
+    return Manifests(part, kind, f"{RESTORE}, or start over with `tidemark queries --forget {part.name}`")
 
 
 def _read(row: Row) -> BatchManifest:
@@ -307,6 +307,6 @@ def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: boo
     return manifest is not None and done < manifest.number
 
 
-def _largest(table: Path, number: str) -> int:
+def _largest(table: Location, number: str) -> int:
     [(_, largest)] = bounds(table, (number,))
     return largest or 0

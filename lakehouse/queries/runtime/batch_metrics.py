@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import read_columns
 
 Facts = dict[str, Any]
@@ -126,7 +126,7 @@ def _read(
     return BatchMetrics(_rows(layout.queries(query), names, order, after[0]), repairs)
 
 
-def _rows(table: Path, names: Sequence[str], order: Sequence[str], after: int) -> list[Facts]:
+def _rows(table: Location, names: Sequence[str], order: Sequence[str], after: int) -> list[Facts]:
     """Return the rows whose number, the first column, is greater than this; numbers begin with 1."""
     found = read_columns(table, names, (names[0], after + 1, None) if after else None)
     rows = [dict(zip(names, row, strict=True)) for row in found]

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.spark.deviations import Frame
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import files_between, files_near, read_columns
 from lakehouse.storage.tables.table_reads import named_columns, pieces_of
 
@@ -265,7 +265,7 @@ class Counting:
     ``step_us``: count them by steps of event time too.
     """
 
-    table: Path
+    table: Location
     column: str | None
     step_us: int | None = None
 

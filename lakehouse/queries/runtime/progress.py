@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 
 from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.storage.ledger import read_ledger
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import files_near, read_columns
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakehouse.engine import Engine, Item
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
     from lakehouse.queries.runtime.tasks.reading import FileRows
@@ -111,7 +110,7 @@ def _newest_believed(engine: Engine, layout: Home, query: Timed, manifest: Batch
     # It comes with compiled loops, which whoever only asks how far a query is does not wait for.
     from lakehouse.queries.runtime.tasks.reading import ITEMS, FileRows, items_of, raw_columns
 
-    sides, files = list[FileRows](), list[tuple[int, Path, int]]()
+    sides, files = list[FileRows](), list[tuple[int, Location, int]]()
     for number, (stream, span) in enumerate(zip(query.streams, manifest.spans, strict=True)):
         where = f"NOT {is_refused(query)} AND batch > {span[0]} AND batch <= {span[1]}"
         columns = raw_columns(layout, stream, {"event_us", *arrow_sql.columns_read([where])})

@@ -26,7 +26,7 @@ def known_queries(layout: Home) -> list[str]:
     """Return the names of all queries that have tables or manifests, registered or not."""
     folders = {place.parent for place in layout.tables_of("any")}
     found = {path.name for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_dir()}
-    found |= set(names_in(layout.root, layout.batch_manifests("any").parent.name))
+    found |= set(names_in(layout, "batch_manifests"))
     return sorted(name for name in found if not name.startswith("."))
 
 
@@ -38,12 +38,12 @@ def forget(layout: Home, query: str) -> int:
     """
     with ExitStack() as leases:
         for table in (layout.queries(query), layout.repairs(query)):
-            leases.enter_context(lease(table))
+            leases.enter_context(lease(layout, table))
         plans, tables = layout.batch_manifests(query), layout.tables_of(query)
         size = sum(path.stat().st_size for table in tables for path in table.rglob("*") if path.is_file())
         replace_definition(plans, _FORGOTTEN, _FORGOTTEN)
         for table in tables:
-            remove_table(table)
+            remove_table(layout, table)
         for job in JOBS:
             forget_outcome(layout, job, query)
         layout.reported_misses(query).unlink(missing_ok=True)

@@ -22,13 +22,12 @@ from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import named_columns, pieces_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakehouse.algorithms.late_join.contract import Int64s
     from lakehouse.engine import Engine, Item
     from lakehouse.queries.kind import Query
     from lakehouse.storage.corrections import Correction
     from lakehouse.storage.layout import Home
+    from lakehouse.storage.stores.store_path import Location
     from lakehouse.storage.tables.table_log import Between
 
 Bools = np.ndarray
@@ -131,7 +130,7 @@ class RetractedRows:
 
 
 def count_resting(
-    engine: Engine, table: Path, resting: Resting, between: Between, step: str
+    engine: Engine, table: Location, resting: Resting, between: Between, step: str
 ) -> dict[str, int]:
     """Return how many results rest on retracted rows, by what has found them, as ``online 3``. Cost: one Spark job."""
     columns = named_columns(table)

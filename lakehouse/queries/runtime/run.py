@@ -29,11 +29,10 @@ from lakehouse.spark import tables
 from lakehouse.storage.corrections import raw_from, read_corrections
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.query_meaning import require_same
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import file_facts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
     from lakehouse.config.stream import Stream
@@ -142,7 +141,7 @@ class QueryRun(ABC, Generic[Q]):
 
     def remove(
         self,
-        table: Path,
+        table: Location,
         gone: Gone,
         between: Between | None,
         manifest: BatchManifest,
@@ -154,17 +153,17 @@ class QueryRun(ABC, Generic[Q]):
             f"repair {name}, repair {number}: withdraw from {table.parent.name}",
             f"withdraw-{name}",
         )
-        remove_rows(self.engine, table, gone, between, step, (writer, number), instead=instead)
+        remove_rows(self.engine, self.layout, table, gone, between, step, (writer, number), instead=instead)
 
-    def _results_on(self, retracted: Retracted) -> tuple[Path, Resting, Between] | None:
+    def _results_on(self, retracted: Retracted) -> tuple[Location, Resting, Between] | None:
         """Return the table of results, those that rest on retracted rows, and their times; None where it has none."""
         kind = kind_of(self.query)
         reach_us = max(getattr(each, "window_us", 0) for each in (self.query, *self.query.sides))
         between = "event_us", retracted.from_us, retracted.to_us - 1 + reach_us
-        table: Path = getattr(self.layout, kind.results)(self.query.name)
+        table: Location = getattr(self.layout, kind.results)(self.query.name)
         return (table, Resting(retracted, kind.rests_on), between) if kind.rests_on else None
 
-    def commit(self, entries: pa.Table, table: Path, how: str, number: int) -> bool:
+    def commit(self, entries: pa.Table, table: Location, how: str, number: int) -> bool:
         """Commit parts that tasks have written once; return False if that was done before, or if there are none.
 
         ``how``: ``online`` for parts of a batch, ``repair`` for parts of a repair; ``number`` is its number.

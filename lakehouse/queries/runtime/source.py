@@ -24,11 +24,10 @@ from lakehouse.queries.runtime.tasks.reading import (
     TaskRows,
     raw_columns,
 )
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import Ranges, files_near
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.batch_manifest import Span
     from lakehouse.storage.layout import Home
@@ -93,7 +92,7 @@ class FromRaw:
             rows = self._near_rows(FileRows(raw_columns(self.layout, stream, names), condition))
         return SideRows(files, Columns(rows, tuple(columns)))
 
-    def _files(self, table: Path, span: Span) -> list[Counted]:
+    def _files(self, table: Location, span: Span) -> list[Counted]:
         if self.ranges is None:
             return files_near(table, "batch", [(span[0] + 1, span[1])])
         first, last = np.array([*self.ranges], np.int64).reshape(-1, 2).T

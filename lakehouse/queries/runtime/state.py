@@ -273,7 +273,7 @@ def _to_repair(state: QueryState) -> Facts:
         from lakehouse.serving.table_reader import connected
 
         waiting = is_open(metrics.repaired, metrics.finished)
-        with connected() as connection:
+        with connected(state.layout.tables) as connection:
             found = connection.execute(f"SELECT min(event_us), max(event_us) FROM {late} WHERE {waiting}")
             times = found.fetchone()
     oldest_us, newest_us = times or (None, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from lakehouse.queries.kind import Output, Query, Side, kind_of
 from lakehouse.queries.runtime.batch_manifest import finished, read_manifest
 from lakehouse.spark import tables
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
 
@@ -50,7 +50,7 @@ class Shown(Protocol):
 class NewTable:
     """A table of a query that may not exist: its path, its name in sql/tables, and its additional columns."""
 
-    path: Path
+    path: Location
     statement: str
     columns: Mapping[str, str] = field(default_factory=dict)
 
@@ -155,7 +155,7 @@ def drop_old_states(engine: Engine, layout: Home, query: str) -> None:
     least = marked.group_by("part").aggregate([("leave_us", "min")])
     alive_from = zip(least["part"].to_pylist(), least["leave_us_min"].to_pylist(), strict=True)
     gone = OldStates(done, since, tuple(alive_from))
-    remove_rows(engine, table, gone, None, f"{step}: remove old ones", writer)
+    remove_rows(engine, layout, table, gone, None, f"{step}: remove old ones", writer)
 
 
 def _markers(item: Item, *, batch: int) -> Iterator[pa.Table]:

@@ -78,12 +78,12 @@ def _counted(
     row = reader.connection.execute(
         f"SELECT raw_path FROM streams WHERE stream = {text(question.stream)}"
     ).fetchone()
-    path = Home(reader.home).tables / (row[0] if row else "")
+    path = reader.home.tables / (row[0] if row else "")
     unknown: list[tuple[int, int | None]] = [(round(bucket.value or 0), None) for bucket in held]
     table = scanned(path, question.start_us) if row else None
     if table is None:
         return unknown
-    kept_us = raw_from(read_corrections(Home(reader.home), question.stream))
+    kept_us = raw_from(read_corrections(reader.home, question.stream))
     with raw_rows(reader) as raw:
         found = {
             place: (rows, late)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.serving.ask.ladder import Ladder, chosen_grouping, ladder_of
-from lakehouse.serving.ask.question import INCREASE, Question, planned
+from lakehouse.serving.ask.question import INCREASE, Question, kept, planned
 from lakehouse.serving.literals import literal, texts
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 _MOST_SERIES = 10_000
 _Series = tuple[int, tuple[str | None, ...]]
-_RANKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[_Series, list[int]]] = WeakKeyDictionary()
 # A parameter in a filter has DuckDB plan the statement anew for each question. As rows of a list they only filter.
 _FIND = """
     SELECT series_rank
@@ -71,7 +69,7 @@ def prepared(connection: duckdb.DuckDBPyConnection, question: Question, columns:
 
 def _ranks(connection: duckdb.DuckDBPyConnection, series: _Series) -> list[int]:
     """Look a series up by `lookup`, which sorts, so that other series are not read; values may imitate a lookup."""
-    known = _RANKS.setdefault(connection, {})
+    known: dict[_Series, list[int]] = kept(connection, "ranks", dict)
     if series not in known:
         grouping, key_values = series
         lookup = "".join(("\1" if value is None else value) + "\x1f" for value in key_values)

@@ -27,9 +27,8 @@ from lakehouse.serving.sandbox.locked import MEMORY_LIMIT
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.serving.table_reader import connected
 from lakehouse.storage.corrections import RETRACT, raw_from, read_corrections
-from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location, StorePath
 from lakehouse.storage.tables.table_log import files_between
-from lakehouse.storage.tables.tables_place import is_on_store
 
 
 def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
@@ -39,7 +38,7 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
         AskError: if raw rows are deleted and the nodes alone do not give an exact answer.
     """
     limit, question = question.limit, replace(question, limit=None)
-    corrections = read_corrections(Home(reader.home), question.stream)
+    corrections = read_corrections(reader.home, question.stream)
     if answered := _from_nodes(reader, question, raw_from(corrections)):
         return answered[:limit]
     published, stream = reader.connection, text(question.stream)
@@ -47,7 +46,7 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
         f"SELECT raw_path, batch, confirmed_us - latest_us FROM streams WHERE stream = {stream}"
     ).fetchone()
     path, batch, final_before = row or ("", 0, None)
-    path = Home(reader.home).tables / path
+    path = reader.home.tables / path
     table = scanned(path, question.start_us)
     if table is None:
         raise AskError(
@@ -67,11 +66,11 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     return sorted(answers, key=order)[:limit]
 
 
-def scanned(raw: Path, from_us: int) -> str | None:
+def scanned(raw: Location, from_us: int) -> str | None:
     """Return raw rows from a time on as a table of DuckDB, perhaps with earlier ones; None if there are none."""
     if not (raw / "_delta_log").is_dir():
         return None
-    if not is_on_store(raw):
+    if not isinstance(raw, StorePath):
         return f"delta_scan({text(str(raw))})"
     # DuckDB's Delta reader would need credentials of its own. Any file shows the columns.
     files = files_between(raw, ("event_us", from_us, None)) or files_between(raw, None)
@@ -112,7 +111,7 @@ def raw_rows(reader: PublishedReader) -> Iterator[duckdb.DuckDBPyConnection]:
         AskError: if DuckDB's Delta reader is not installed, or the question does not fit in memory.
     """
     try:
-        with reader.reads_raw(_raw_connection()) as raw:
+        with reader.reads_raw(_raw_connection(reader.home.tables)) as raw:
             yield raw
     except duckdb.OutOfMemoryException:
         raise AskError(
@@ -121,20 +120,21 @@ def raw_rows(reader: PublishedReader) -> Iterator[duckdb.DuckDBPyConnection]:
         ) from None
 
 
-def _raw_connection() -> duckdb.DuckDBPyConnection:
+def _raw_connection(tables: Location) -> duckdb.DuckDBPyConnection:
     spec = find_spec("duckdb_extension_delta")
     folder = Path((spec.submodule_search_locations or [""])[0]) if spec else Path()
     binary = folder / "extensions" / f"v{duckdb.__version__}" / "delta.duckdb_extension"
     if not binary.is_file():
         raise AskError(f"exact needs DuckDB's Delta reader at {binary}; run `tidemark doctor`")
     connection = connected(
+        tables,
         {
             "autoinstall_known_extensions": False,
             "threads": 2,
             "memory_limit": MEMORY_LIMIT,
             # Nothing is written beside the home, or in the folder in which the command was started.
             "temp_directory": "",
-        }
+        },
     )
     connection.execute(f"LOAD {text(str(binary))}")
     connection.execute(macros_of("exact_values"))

@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from lakehouse.serving.publish.publish import Published
 from lakehouse.serving.publish.snapshot import ChangedNodes, StreamSnapshot
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import (
     added_files,
     commit_actions,
@@ -49,12 +49,12 @@ def is_due(done: Published) -> bool:
     return done.is_new and time.time() - done.anew_us / 1e6 > ANEW_S
 
 
-def nodes_since(table: Path, stream: str, after: int, through: int) -> list[Path] | None:
+def nodes_since(table: Location, stream: str, after: int, through: int) -> list[Location] | None:
     """Return the files of partial nodes of the batches after one, up to and with another, oldest commit first.
 
     None if the log lacks commits, or a file is missing. Cost: the commits since, newest first.
     """
-    found: list[Path] = []
+    found: list[Location] = []
     last, oldest = after, -1
     for number, actions in _backwards(table):
         oldest = number
@@ -79,7 +79,7 @@ def _appended(actions: Actions, writer: str) -> int | None:
     return next((int(mark["version"]) for mark in marks if mark["appId"] == writer), None)
 
 
-def _backwards(table: Path) -> Iterator[tuple[int, Actions]]:
+def _backwards(table: Location) -> Iterator[tuple[int, Actions]]:
     """Yield each commit's number and actions, newest first, as far back as the log has all of them."""
     newest = newest_version(table)
     number = -1 if newest is None else newest

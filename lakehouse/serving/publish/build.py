@@ -31,15 +31,16 @@ from lakehouse.serving.segments.segments import BLOCK, transaction
 from lakehouse.serving.segments.shared_rows import SharedRows
 from lakehouse.serving.table_reader import connected
 from lakehouse.serving.versions.versions import draft_path
+from lakehouse.storage.stores.store_path import Location
 from sql import statement
 
 _NEVER = 2**62
 
 
 @contextmanager
-def drafted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def drafted(path: Path, tables: Location) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a new file for writing as the connection's current database; closed and checkpointed at the end."""
-    connection = connected({"preserve_insertion_order": True})
+    connection = connected(tables, {"preserve_insertion_order": True})
     try:
         # The session's zone would shift text times without an offset while macros are bound.
         connection.execute("SET TimeZone = 'UTC'")

@@ -41,7 +41,6 @@ from lakehouse.serving.versions.versions import (
     point_to,
     publisher,
     segment_path,
-    store_of,
 )
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
@@ -82,15 +81,15 @@ def publish(
         TotalsDiffer: if a total differs from the rollup's; readers see no change.
     """
     folder = home.serving
-    with publisher(folder):
+    with publisher(home):
         if not in_full and is_current(home, streams, queries, withheld):
             return _published(folder, current_version(folder) or 0, is_new=False)
-        version, store = next_version(folder), store_of(folder)
+        version, store = next_version(folder), home.published
         draft = draft_path(folder, f"{version:08d}")
         try:
             # The version to share with, None for none, and whether only its withheld streams are shared.
             shared = (None if in_full and not withheld else current_version(folder)), in_full
-            nodes, rows, compared = _write(folder, version, draft, (streams, queries, withheld), shared)
+            nodes, rows, compared = _write(home, version, draft, (streams, queries, withheld), shared)
             if store is not None:
                 upload(store, folder, version, draft, _parts(folder, nodes, rows))
             with downloading(folder) if store is not None else nullcontext():
@@ -149,7 +148,7 @@ def _place(folder: Path, version: int, draft: Path, *stored: Stored | RowStore) 
 
 
 def _write(
-    folder: Path,
+    home: Home,
     version: int,
     draft: Path,
     content: tuple[Sequence[StreamSnapshot], Sequence[QuerySnapshot], Sequence[Withheld]],
@@ -160,8 +159,9 @@ def _write(
     ``shared`` is the version to share with, None for none, and whether that is withheld streams alone.
     """
     previous, (streams, queries, withheld), (before, only_withheld) = None, content, shared
+    folder = home.serving
     (folder / "segments").mkdir(exist_ok=True)
-    with drafted(draft) as connection:
+    with drafted(draft, home.tables) as connection:
         if before is not None:
             previous = attach_previous(connection, folder, before)
             previous = without_others(previous, withheld) if only_withheld else previous

@@ -14,6 +14,7 @@ from lakehouse.config.stream import Stream
 from lakehouse.serving.publish.macros import ROW_FILES, macros, tables, views
 from lakehouse.serving.publish.query_snapshot import QuerySnapshot
 from lakehouse.storage.doubtful import ranges_in_doubt
+from lakehouse.storage.stores.store_path import Location
 from sql import statement
 
 ROWS = "*"
@@ -92,8 +93,8 @@ class ChangedNodes:
     """
 
     after: int
-    nodes: Sequence[Path]
-    ledger: Sequence[Path]
+    nodes: Sequence[Location]
+    ledger: Sequence[Location]
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ def fingerprint(
     return digest.hexdigest()
 
 
-def ranges_through(table: Path, batch: int, reason: str) -> list[UncheckedRange]:
+def ranges_through(table: Location, batch: int, reason: str) -> list[UncheckedRange]:
     """Return the ranges of a reason of batches up to one, in order; none where there is no table."""
     names, rows = UncheckedRange._fields, ranges_in_doubt(table, batch)
     return sorted(UncheckedRange(*(row[name] for name in names)) for row in rows if row["reason"] == reason)

@@ -7,12 +7,12 @@ and two columns of the history of ``MOST_DAYS`` days.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.config.durations import iso_timestamp
 from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.quality.verdicts import DAY_US, MOST_DAYS, WARNINGS, moment
+from lakehouse.storage.stores.store_path import Location
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,7 +23,7 @@ Fields = dict[str, Any]
 _BROKEN = "{'expectation': expectation, 'says': says, 'observed': observed, 'seen': seen}"
 
 
-def newest_runs(connection: duckdb.DuckDBPyConnection, table: Path) -> Mapping[str, int]:
+def newest_runs(connection: duckdb.DuckDBPyConnection, table: Location) -> Mapping[str, int]:
     """Return when each stream and query was last checked."""
     stored = parquet_of(table)
     if stored is None:
@@ -34,7 +34,11 @@ def newest_runs(connection: duckdb.DuckDBPyConnection, table: Path) -> Mapping[s
 
 
 def changes_between(
-    connection: duckdb.DuckDBPyConnection, table: Path, subject: str, after_us: int | None, through_us: int
+    connection: duckdb.DuckDBPyConnection,
+    table: Location,
+    subject: str,
+    after_us: int | None,
+    through_us: int,
 ) -> Iterator[Fields]:
     """Yield the changes of a subject's rules after one time, up to and with another, in order.
 

@@ -56,7 +56,7 @@ class Asked:
 
     def subjects(self) -> list[str]:
         """Return every stream, and every query that was checked, as ``query-NAME``."""
-        streams = names_in(self.layout.root, self.layout.manifests("any").parent.name)
+        streams = names_in(self.layout, "manifests")
         return sorted({*streams, *subjects(self.connection, self.layout.quality)}, key=_streams_first)
 
     def days(self, subject: str) -> list[date]:
@@ -165,7 +165,7 @@ class Asked:
         """Return who was notified of rules that no longer hold, and of those that hold again, as a sentence."""
         if self.address is None:
             return "Nobody is notified: [alerts] declares no address."
-        host, store = urlsplit(self.address).hostname, store_of(self.layout.root)
+        host, store = urlsplit(self.address).hostname, store_of(self.layout)
         names = {"name": f"{RULES}{subject}"}
         through = store.rows(
             "SELECT batch FROM tidemark_delivered WHERE home = :home AND query = :name", **names

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.table_reader import named_rows
+from lakehouse.storage.stores.store_path import Location
 
 if TYPE_CHECKING:
     import duckdb
@@ -25,7 +25,7 @@ OWN = ("rules", "time_rules", *WARNINGS, REJECTIONS)
 Fields = dict[str, Any]
 
 
-def subjects(connection: duckdb.DuckDBPyConnection, table: Path) -> list[str]:
+def subjects(connection: duckdb.DuckDBPyConnection, table: Location) -> list[str]:
     """Return the streams and queries that were ever checked."""
     stored = parquet_of(table)
     return (
@@ -35,7 +35,9 @@ def subjects(connection: duckdb.DuckDBPyConnection, table: Path) -> list[str]:
     )
 
 
-def rules_of(connection: duckdb.DuckDBPyConnection, table: Path, subject: str, end_us: int) -> list[Fields]:
+def rules_of(
+    connection: duckdb.DuckDBPyConnection, table: Location, subject: str, end_us: int
+) -> list[Fields]:
     """Return the rules that checks before a time judged, those that do not hold first."""
     stored = parquet_of(table)
     if stored is None:

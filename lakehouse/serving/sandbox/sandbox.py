@@ -54,6 +54,7 @@ class SqlResult:
 class PublishedReader(AbstractContextManager["PublishedReader"]):
     """The current version, which stays as long as this is open; ``connection`` opens on first use."""
 
+    home: Home
     hold: Hold
     _connection: duckdb.DuckDBPyConnection | None = field(default=None, repr=False)
     _raw: duckdb.DuckDBPyConnection | None = field(default=None, repr=False)
@@ -62,11 +63,6 @@ class PublishedReader(AbstractContextManager["PublishedReader"]):
     def version(self) -> int:
         """The version that answers."""
         return self.hold.version
-
-    @property
-    def home(self) -> Path:
-        """The home that was published from."""
-        return self.hold.path.parents[1]
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -79,7 +75,7 @@ class PublishedReader(AbstractContextManager["PublishedReader"]):
 
     def another(self) -> PublishedReader:
         """Return a reader of the same open version for another thread; this one must stay open as long."""
-        return PublishedReader(self.hold, self.connection.cursor())
+        return PublishedReader(self.home, self.hold, self.connection.cursor())
 
     @contextmanager
     def reads_raw(self, raw: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -120,7 +116,7 @@ def open_published(home: Path | Home, version: int | None = None) -> PublishedRe
         VersionGone: when the version asked for is not kept.
     """
     layout = home if isinstance(home, Home) else Home(located(home, Path()) if store_url(home) else home)
-    return PublishedReader(hold_downloaded(layout.serving, version))
+    return PublishedReader(layout, hold_downloaded(layout, version))
 
 
 @contextmanager

@@ -56,6 +56,7 @@ class _Together:
                     largest.kill()
 
 
+# The memory of a machine is one for all statements of a process.
 _TOGETHER = _Together()
 
 

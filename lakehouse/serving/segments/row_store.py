@@ -19,6 +19,7 @@ from lakehouse.serving.segments.merge import Size, remaining, share_kept, sizes_
 from lakehouse.serving.segments.segments import ROWS, catalog, new_segment, seal, transaction
 from lakehouse.serving.segments.shared_rows import SCHEMA, RowsBefore, SharedRows
 from lakehouse.serving.versions.versions import draft_path
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.appends import appended_since, before_appended
 from lakehouse.storage.tables.table_log import files_between, newest_version, table_id
 from lakehouse.storage.tables.tables_place import place_at
@@ -41,7 +42,7 @@ class Appended:
     ``finished`` selects the rows of finished batches and repairs.
     """
 
-    delta: Path
+    delta: Location
     select: Callable[[str], str]
     finished: Callable[[int, int], str]
 
@@ -150,9 +151,11 @@ class RowStore:
         self._tables[table.name].log_version = self._contained(source.delta, files, finished, newest)
         return before
 
-    def _contained(self, delta: Path, files: Sequence[Path], finished: str, newest: int | None) -> int | None:
+    def _contained(
+        self, delta: Location, files: Sequence[Location], finished: str, newest: int | None
+    ) -> int | None:
         """Return the last commit, at most ``newest``, up to which all rows are finished; None if the log lacks it."""
-        left: list[Path] = []
+        left: list[Location] = []
         if files:
             named = parquet(files).removesuffix(")") + ", filename => true)"
             query = f"SELECT DISTINCT filename FROM {named} WHERE NOT coalesce(({finished}), false)"

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lakehouse.serving.versions.store_versions import StoredFile, fetch, listed, stored_versions
 from lakehouse.serving.versions.versions import (
@@ -24,25 +23,24 @@ from lakehouse.serving.versions.versions import (
     hold_version,
     keep_only,
     segment_path,
-    store_of,
     take_as_current,
     take_in,
     versions,
 )
 from lakehouse.storage.atomic_files import sync
-
-if TYPE_CHECKING:
-    from lakehouse.storage.stores.store_path import StorePath
+from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
+from lakehouse.storage.stores.store_path import StorePath
 
 log = logging.getLogger(__name__)
 # How often a listed file may be missing when it is downloaded, because newer versions were published meanwhile.
 _TRIES = 20
 _FETCHED = ".fetched-"
-# Folders whose store did not answer last time.
+# Folders whose store did not answer last time: readers come and go, and the process logs it once.
 _SILENT: set[Path] = set()
 
 
-def hold_downloaded(folder: Path, version: int | None = None) -> Hold:
+def hold_downloaded(home: Home, version: int | None = None) -> Hold:
     """Take the shared lock on a version, by default the current one, after downloading it.
 
     If the store does not answer, the current version is the last one that was downloaded, and the log says so.
@@ -52,40 +50,38 @@ def hold_downloaded(folder: Path, version: int | None = None) -> Hold:
         VersionGone: if the version asked for is not kept.
     """
     if version is None:
-        look(folder)
-        return hold_current(folder)
+        look(home)
+        return hold_current(home.serving)
     try:
-        return hold_version(folder, version)
+        return hold_version(home.serving, version)
     except VersionGone:
-        if not _is_downloaded(folder, version):
+        if not _is_downloaded(home, version):
             raise
-    return hold_version(folder, version)
+    return hold_version(home.serving, version)
 
 
-def look(folder: Path) -> None:
+def look(home: Home) -> None:
     """Download the current version if the store answers, or if there is none here yet."""
-    store = store_of(folder)
+    store = home.published
     if store is None:
         return
-    from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
-
     try:
-        download_current(folder, store)
-        _SILENT.discard(folder)
+        download_current(home.serving, store)
+        _SILENT.discard(home.serving)
     except (StoreUnavailable, ObjectUnread) as error:
-        here = current_version(folder)
+        here = current_version(home.serving)
         if here is None:
             raise
         # A reader that checks every second logs it once.
-        if folder not in _SILENT:
+        if home.serving not in _SILENT:
             log.warning("version %s is the last that was downloaded: %s", here, error)
-        _SILENT.add(folder)
+        _SILENT.add(home.serving)
 
 
-def kept_versions(folder: Path) -> list[int]:
+def kept_versions(home: Home) -> list[int]:
     """Return every version that can be asked, oldest first."""
-    store = store_of(folder)
-    return sorted({*versions(folder), *(stored_versions(store) if store else ())})
+    store = home.published
+    return sorted({*versions(home.serving), *(stored_versions(store) if store else ())})
 
 
 def download_current(folder: Path, store: StorePath) -> None:
@@ -113,13 +109,13 @@ def download_current(folder: Path, store: StorePath) -> None:
                 raise
 
 
-def _is_downloaded(folder: Path, version: int) -> bool:
-    store = store_of(folder)
+def _is_downloaded(home: Home, version: int) -> bool:
+    store = home.published
     if store is None:
         return False
     try:
-        with downloading(folder):
-            _download(folder, store, version)
+        with downloading(home.serving):
+            _download(home.serving, store, version)
     except FileNotFoundError:
         return False
     return True

@@ -16,14 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lakehouse.serving.versions.versions import database_path, segment_path
 from lakehouse.storage.control.seal import require_leases
 from lakehouse.storage.crashpoint import crash_point
-
-if TYPE_CHECKING:
-    from lakehouse.storage.stores.store_path import StorePath
+from lakehouse.storage.stores.store_path import StorePath
 
 # The time that a reader of a list has to download the version's own file, whatever is published meanwhile.
 _TO_FETCH_S = 60
@@ -55,20 +52,14 @@ def stored_versions(store: StorePath) -> list[int]:
     return sorted(int(stem) for stem in found if stem.isdigit())
 
 
+@lru_cache(64)
 def listed(store: StorePath, version: int) -> Listed:
     """Return the parts of a version.
 
     Raises:
         FileNotFoundError: if it is not kept.
     """
-    return _listed(str(store), version)
-
-
-@lru_cache(64)
-def _listed(store: str, version: int) -> Listed:
-    from lakehouse.storage.stores.store_path import StorePath
-
-    content = json.loads(_list_path(StorePath(store), version).read_bytes())
+    content = json.loads(_list_path(store, version).read_bytes())
     files = {name: StoredFile(*stored) for name, stored in content["files"].items()}
     return Listed(tuple(content["segments"]), files)
 
@@ -96,7 +87,7 @@ def upload(store: StorePath, folder: Path, version: int, draft: Path, segments: 
     names = {path.relative_to(folder).as_posix(): found for path, found in parts.items()}
     files = {name: known.get(name) or _uploaded(store, version, path) for name, path in names.items()}
     crash_point("publish.uploaded")
-    require_leases(folder)
+    require_leases()
     _list(store, version, Listed(tuple(segments), files))
     crash_point("publish.listed")
 

@@ -22,14 +22,11 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lakehouse.storage.atomic_files import sync, write_text
-from lakehouse.storage.control.seal import is_shared, naming_drafts, write_sealed
-from lakehouse.storage.tables.tables_place import is_on_store, place_in
-
-if TYPE_CHECKING:
-    from lakehouse.storage.stores.store_path import StorePath
+from lakehouse.storage.control.place import is_shared
+from lakehouse.storage.control.seal import naming_drafts, write_sealed
+from lakehouse.storage.layout import Home
 
 _RETRIES = 50
 
@@ -121,16 +118,6 @@ def current_version(folder: Path) -> int | None:
     return int(text)
 
 
-def store_of(folder: Path) -> StorePath | None:
-    """Return where the versions of a folder ``serving`` are on a store; None if only the folder has them."""
-    tables = place_in(folder.parent)
-    if not is_on_store(tables):
-        return None
-    from lakehouse.storage.stores.store_path import StorePath
-
-    return StorePath(tables / "serving")
-
-
 def hold_current(folder: Path) -> Hold:
     """Take the shared lock on the current version.
 
@@ -215,7 +202,7 @@ def place_segment(folder: Path, segment: str, written: Path) -> None:
     """Give a finished file its segment's name, durably; no version names it yet."""
     path = segment_path(folder, segment)
     sync(written)
-    with naming_drafts(folder):
+    with naming_drafts():
         os.replace(written, path)
     sync(path.parent)
 
@@ -227,7 +214,7 @@ def place(folder: Path, version: int, written: Path, segments: Sequence[str] = (
     if segments:
         write_sealed(path.with_suffix(".segments"), "\n".join(segments) + "\n")
     sync(written)
-    with naming_drafts(folder):
+    with naming_drafts():
         os.replace(written, path)
     sync(folder)
     return path
@@ -295,13 +282,14 @@ def _remove(folder: Path, version: int) -> bool:
 
 
 @contextmanager
-def publisher(folder: Path) -> Iterator[None]:
-    """Be the only publisher of a folder; a second one waits. Leftovers of an earlier one are deleted."""
+def publisher(home: Home) -> Iterator[None]:
+    """Be the only publisher of a home; a second one waits. Leftovers of an earlier one are deleted."""
+    folder = home.serving
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / "publish.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         # If a database keeps the lease, a paused publisher must not delay the present holder.
-        if not is_shared(folder):
+        if not is_shared(home):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         for name in (".draft-*", ".current.*", ".*.segments.*", "segments/.draft-*"):
             for draft in folder.glob(name):

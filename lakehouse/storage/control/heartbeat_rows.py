@@ -11,11 +11,11 @@ import logging
 import os
 import threading
 from functools import lru_cache
-from pathlib import Path
 
 from lakehouse.storage.control.place import NAME, place_of
 from lakehouse.storage.control.session import Session
 from lakehouse.storage.control.store import SharedStore, store_of
+from lakehouse.storage.layout import Home
 
 log = logging.getLogger(__name__)
 # A change of state is written at once.
@@ -30,28 +30,28 @@ _ALL = "SELECT kind, stream, heartbeat FROM tidemark_heartbeats WHERE home = :ho
 Who = tuple[str, str]
 
 
-def send(root: Path, who: Who, state: str, heartbeat: str) -> None:
+def send(home: Home, who: Who, state: str, heartbeat: str) -> None:
     """Let the heartbeat of a service, bridge or collector, by kind and stream, be written soon.
 
     A process that stops waits for its last one, for some seconds.
     """
-    _sender(root, os.getpid()).put(who, state, heartbeat)
+    _sender(home, os.getpid()).put(who, state, heartbeat)
 
 
-def sent(root: Path) -> list[tuple[str, str, str]]:
+def sent(home: Home) -> list[tuple[str, str, str]]:
     """Return kind, stream and JSON of each heartbeat of a home.
 
     Raises:
         ControlUnreachable: when the database does not answer.
     """
-    return [(kind, stream, text) for kind, stream, text in store_of(root).rows(_ALL)]
+    return [(kind, stream, text) for kind, stream, text in store_of(home).rows(_ALL)]
 
 
 class _Sender:
     """The thread of this process that writes the newest heartbeats of a home."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, home: Home) -> None:
+        self._home = home
         self._newest: dict[Who, str] = {}
         self._states: dict[Who, str] = {}
         self._one_at_a_time = threading.Lock()
@@ -97,12 +97,12 @@ class _Sender:
 
     def _opened(self) -> SharedStore:
         if self._store is None:
-            place = place_of(self._root / NAME)
+            place = place_of(self._home, self._home.root / NAME)
             assert place is not None
-            self._store = SharedStore(Session(place.session.url), place.home)
+            self._store = SharedStore(Session(place.session.url), place.id)
         return self._store
 
 
 @lru_cache(16)
-def _sender(root: Path, _process: int) -> _Sender:
-    return _Sender(root)
+def _sender(home: Home, _process: int) -> _Sender:
+    return _Sender(home)

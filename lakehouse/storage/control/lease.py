@@ -20,7 +20,9 @@ from typing import TextIO
 
 from lakehouse.storage.control.place import Place, place_of, require_own
 from lakehouse.storage.control.seal import seal_tables
-from lakehouse.storage.tables.tables_place import home_of, in_home, is_on_store
+from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location, StorePath
+from lakehouse.storage.tables.tables_place import record
 
 # A merge of files takes a minute for every few ten millions of rows that came in since the last.
 MERGE_S = 1800.0
@@ -34,19 +36,22 @@ class LeaseHeld(RuntimeError):
 
 
 @contextmanager
-def lease(table: Path, timeout_s: float = 0) -> Iterator[None]:
-    """Hold a table for one writer; the lock ends with the process, however that ends.
+def lease(home: Home, table: Location, timeout_s: float = 0) -> Iterator[None]:
+    """Hold a table, or another path, for one writer; the lock ends with the process, however that ends.
+
+    The home of a table on a store notes the store, so that readers find it.
 
     Raises:
         LeaseHeld: if another process holds it for longer than ``timeout_s``.
         LeaseLost: if the database of a control store has ended this process's session meanwhile.
         ControlUnreachable: if that database does not answer.
     """
-    place = place_of(table)
-    if place is None and is_on_store(table):
-        require_own(home_of(table))
-    table = in_home(table)
-    with _in_database(place, timeout_s) if place else _by_the_kernel(table, timeout_s):
+    place = place_of(home, table)
+    if isinstance(table, StorePath):
+        if place is None:
+            require_own(home.root, home.tables)
+        record(home.root, home.tables)
+    with _in_database(place, timeout_s) if place else _by_the_kernel(home.folder_of(table), timeout_s):
         yield
 
 
@@ -55,30 +60,28 @@ def _in_database(place: Place, timeout_s: float) -> Iterator[None]:
     from lakehouse.storage.control.session import LeaseLost
 
     session, end = place.session, time.monotonic() + timeout_s
-    while (
-        taken := session.take(place.home, place.name, _this_process(f" on {socket.gethostname()}"))
-    ) is None:
+    while (taken := session.take(place.id, place.name, _this_process(f" on {socket.gethostname()}"))) is None:
         if time.monotonic() >= end:
-            holder = session.holder(place.home, place.name)
+            holder = session.holder(place.id, place.name)
             told = f": {holder}" if holder else ""
             raise LeaseHeld(
-                f"{place.root / place.name}: another process writes this table now{told}; wait for it, or stop it"
+                f"{place.home.root / place.name}: another process writes this table now{told}; wait for it, or stop it"
             )
         time.sleep(_ASK_AGAIN_S)
     try:
         if not taken.is_clean:
             seal_tables(place, taken.fence)
     except BaseException:
-        session.give_back(place.home, place.name, is_clean=False)
+        session.give_back(place.id, place.name, is_clean=False)
         raise
     try:
         yield
     except BaseException:
         # Report the first error, not that the lease is lost too.
         with suppress(LeaseLost):
-            session.give_back(place.home, place.name)
+            session.give_back(place.id, place.name)
         raise
-    session.give_back(place.home, place.name)
+    session.give_back(place.id, place.name)
 
 
 @contextmanager
@@ -99,22 +102,21 @@ def _by_the_kernel(table: Path, timeout_s: float) -> Iterator[None]:
         yield
 
 
-def files_of(table: Path) -> Path:
+def files_of(table: Location) -> Location:
     """Return the lease for merging small files of a table, beside which its writer may append.
 
     A process that deletes rows holds this lease too, because only appends cannot conflict with a merge.
     """
-    return table.with_name(f"{table.name}.files")
+    return table.parent / f"{table.name}.files"
 
 
-def is_held(table: Path) -> bool:
+def is_held(home: Home, table: Location) -> bool:
     """Return whether a process holds a table now; the question itself holds it for an instant only."""
-    table = in_home(table)
-    place = place_of(table)
+    place = place_of(home, table)
     if place is not None:
-        return place.session.is_held(place.home, place.name)
+        return place.session.is_held(place.id, place.name)
     try:
-        with _file(table).open() as file:
+        with _file(home.folder_of(table)).open() as file:
             # Shared, so that any number can ask at once.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:

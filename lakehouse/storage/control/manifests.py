@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from pathlib import Path
 from typing import NamedTuple
 
 from lakehouse.storage.control.local import Change
 from lakehouse.storage.control.store import Store, store_of
 from lakehouse.storage.damaged import RESTORE, DamagedFile
+from lakehouse.storage.layout import Home, Part
 
 _COLUMNS = "SELECT number, kind, body, sum FROM tidemark_manifests WHERE home = :home AND part = :part "
 _BETWEEN = _COLUMNS + "AND number > :after AND number <= :through ORDER BY number"
@@ -45,20 +45,20 @@ class Row(NamedTuple):
 
 
 class Manifests:
-    """The manifests of a stream, or one series of those of a query; ``folder`` is their address in the home.
+    """The manifests of a stream, or one series of those of a query.
 
     ``do`` is what is to be done about one that is damaged.
     """
 
-    def __init__(self, folder: Path, series: str = "", do: str = RESTORE) -> None:
-        self._root = folder.parent.parent
-        self.part = "/".join(filter(None, (folder.parent.name, folder.name, series)))
+    def __init__(self, part: Part, series: str = "", do: str = RESTORE) -> None:
+        self._home = part.home
+        self.part = "/".join(filter(None, (part.kind, part.name, series)))
         self._do = do
 
     @property
     def store(self) -> Store:
         """The control store of the home."""
-        return store_of(self._root)
+        return store_of(self._home)
 
     def read(self, number: int) -> Row | None:
         """Return a manifest, None where there is none."""
@@ -104,7 +104,7 @@ class Manifests:
     def _whole(self, row: Row, known: str) -> Row:
         if self._sum(row) != known:
             raise DamagedFile(
-                f"manifest {row.number} of {self.part} in the control store of {self._root} is damaged (checksum "
+                f"manifest {row.number} of {self.part} in the control store of {self._home.root} is damaged (checksum "
                 f"{self._sum(row)}, expected {known}): {self._do}"
             )
         return row
@@ -124,10 +124,10 @@ def remove(parts: Iterable[Manifests]) -> None:
         changes[0][0].transact([change for _, change in changes])
 
 
-def names_in(root: Path, kind: str) -> list[str]:
+def names_in(home: Home, kind: str) -> list[str]:
     """Return the streams or queries of a home that have manifests; ``kind``: the first word of their parts.
 
     Cost: a look into the index for each.
     """
-    found = (part.split("/") for (part,) in store_of(root).rows(_PARTS))
+    found = (part.split("/") for (part,) in store_of(home).rows(_PARTS))
     return sorted({words[1] for words in found if words[0] == kind})

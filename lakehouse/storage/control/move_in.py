@@ -6,24 +6,24 @@ A row that is there already is newer and stays. Killed on the way, the next comm
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 
 from lakehouse.storage.control.database import ControlUnreachable
 from lakehouse.storage.control.local import LocalStore
 from lakehouse.storage.control.schema import ROWS
 from lakehouse.storage.control.store import FILE, store_of
+from lakehouse.storage.layout import Home
 
 _PAGE = 5_000
 
 
-def move_in(root: Path) -> None:
+def move_in(home: Home) -> None:
     """Move the rows of a home's file into its database; nothing where there is none, or it cannot be written now.
 
     Cost: a look whether the file is there.
     """
-    file = LocalStore(root / FILE)
+    file = LocalStore(home.root / FILE)
     with suppress(OSError, ControlUnreachable):
-        if not file.path.exists() or isinstance(store := store_of(root), LocalStore):
+        if not file.path.exists() or isinstance(store := store_of(home), LocalStore):
             return
         for table, columns in ROWS.items():
             names = ", ".join(f":{name}" for name in columns)

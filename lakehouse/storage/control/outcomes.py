@@ -10,13 +10,13 @@ import logging
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from lakehouse.storage.control.database import ControlUnreachable
 from lakehouse.storage.control.store import store_of
 from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import commit_at
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def record(
     # Values that JSON has no type for, such as a path, become text.
     text = json.dumps(outcome, default=str)
     try:
-        store_of(layout.root).change(_KEEP, job=job, stream=stream, outcome=text)
+        store_of(layout).change(_KEEP, job=job, stream=stream, outcome=text)
     except (ControlUnreachable, DamagedFile, OSError) as failure:
         log.error("how %s %s ended could not be kept: %s", job, stream, failure)
     return outcome
@@ -65,13 +65,13 @@ def record(
 
 def last_outcome(layout: Home, job: str, stream: str) -> dict[str, Any] | None:
     """Return how a job last ended for a stream, None where it never did."""
-    for (outcome,) in store_of(layout.root).rows(_OF_JOB, job=job, stream=stream):
+    for (outcome,) in store_of(layout).rows(_OF_JOB, job=job, stream=stream):
         found: dict[str, Any] = json.loads(outcome)
         return found
     return None
 
 
-def has_run_since(layout: Home, job: str, stream: str, table: Path, version: int) -> bool:
+def has_run_since(layout: Home, job: str, stream: str, table: Location, version: int) -> bool:
     """True if a job has begun after a commit of a table and ended well: no kill or failure has come in between.
 
     Of a commit that is no longer in the table's log, any such run counts; before the first one none is due.
@@ -90,13 +90,13 @@ def has_run_since(layout: Home, job: str, stream: str, table: Path, version: int
 
 def read_all(layout: Home) -> list[dict[str, Any]]:
     """Return every job's last outcome, the earliest ended first."""
-    found = (json.loads(outcome) for (outcome,) in store_of(layout.root).rows(_ALL))
+    found = (json.loads(outcome) for (outcome,) in store_of(layout).rows(_ALL))
     return sorted(found, key=lambda outcome: outcome["ended"])
 
 
 def forget_outcome(layout: Home, job: str, stream: str) -> None:
     """Forget how a job last ended for a stream."""
-    store_of(layout.root).change(_FORGET, job=job, stream=stream)
+    store_of(layout).change(_FORGET, job=job, stream=stream)
 
 
 def error_text(error: BaseException) -> str:

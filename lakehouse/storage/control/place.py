@@ -22,16 +22,15 @@ from typing import TYPE_CHECKING
 
 from lakehouse.config.problems import Permanent
 from lakehouse.storage.atomic_files import write_json
-from lakehouse.storage.tables.tables_place import in_home, is_on_store, place_in
+from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location, StorePath
 
 if TYPE_CHECKING:
     from lakehouse.storage.control.session import Session
-    from lakehouse.storage.stores.store_path import StorePath
 
 NAME = "control.json"
 VARIABLE = "TIDEMARK_CONTROL"
 _OWNER = "owner.json"
-_CHOSEN: dict[Path, str | None] = {}
 
 
 class ControlNotNamed(Permanent, RuntimeError):
@@ -40,53 +39,47 @@ class ControlNotNamed(Permanent, RuntimeError):
 
 @dataclass(frozen=True)
 class Place:
-    """A path of a home whose leases a database keeps; ``name``: the same on all machines."""
+    """A path of a home whose leases a database keeps; ``id``, ``name``: of home and path, the same on all machines."""
 
-    root: Path
-    home: str
+    home: Home
+    id: str
     name: str
     session: Session
 
 
-def use(root: Path, url: str | None) -> None:
-    """Let this process find the leases of a home in a database, or as it is without a URL."""
-    _CHOSEN[root] = url
+def is_shared(home: Home) -> bool:
+    """True if a database keeps the leases of a home. Cost: a look for one file."""
+    return bool(home.control) or (home.root / NAME).exists()
 
 
-def is_shared(root: Path) -> bool:
-    """True if a database keeps the leases of a home, as far as this process knows. Cost: a look for one file."""
-    return bool(_CHOSEN.get(root)) or (root / NAME).exists()
-
-
-def place_of(path: Path) -> Place | None:
+def place_of(home: Home, path: Location) -> Place | None:
     """Return a path's place in a control store, None where the kernel's locks are the leases.
 
     Raises:
         ControlNotNamed: when a database keeps them and this process was not told which.
     """
-    for root in in_home(path).parents:
-        url = _CHOSEN.get(root)
-        if url or (root / NAME).exists():
-            url = url or os.environ.get(VARIABLE)
-            if not url:
-                raise ControlNotNamed(
-                    f"a database keeps the leases of {root} ({root / NAME}): give its URL as {VARIABLE}"
-                )
-            # Most homes have no database: what speaks to one is loaded here.
-            from lakehouse.storage.control.session import session_of
+    inside = home.folder_of(path)
+    if not is_shared(home) or not inside.is_relative_to(home.root):
+        return None
+    url = home.control or os.environ.get(VARIABLE)
+    if not url:
+        raise ControlNotNamed(
+            f"a database keeps the leases of {home.root} ({home.root / NAME}): give its URL as {VARIABLE}"
+        )
+    # Most homes have no database: what speaks to one is loaded here.
+    from lakehouse.storage.control.session import session_of
 
-            return Place(root, _id(root), in_home(path).relative_to(root).as_posix(), session_of(url))
-    return None
+    return Place(home, _id(home), inside.relative_to(home.root).as_posix(), session_of(url))
 
 
-def _id(root: Path) -> str:
+def _id(home: Home) -> str:
     """Return a home's identity, which the first process gives it."""
-    path = root / NAME
-    if is_on_store(place_in(root)):
-        return _id_on_store(root, str(place_in(root)))
+    path = home.root / NAME
+    if isinstance(tables := home.tables, StorePath):
+        return _id_on_store(home.root, tables)
     if not path.exists():
         own = os.urandom(16).hex()
-        draft = root / f".{NAME}.{own}"
+        draft = path.with_name(f".{NAME}.{own}")
         write_json(draft, {"id": own}, durable=True)
         # Whoever comes second takes what is there.
         with suppress(FileExistsError):
@@ -96,11 +89,9 @@ def _id(root: Path) -> str:
 
 
 @lru_cache(16)
-def _id_on_store(root: Path, tables: str) -> str:
-    from lakehouse.storage.stores.store_path import StorePath
-
+def _id_on_store(root: Path, tables: StorePath) -> str:
     own = _told(root / NAME) if (root / NAME).exists() else None
-    found = _marked(StorePath(tables) / NAME, {"id": own or os.urandom(16).hex()})["id"]
+    found = _marked(tables / NAME, {"id": own or os.urandom(16).hex()})["id"]
     if own is None:
         write_json(root / NAME, {"id": found}, durable=True)
     elif own != found:
@@ -111,29 +102,22 @@ def _id_on_store(root: Path, tables: str) -> str:
     return found
 
 
-def require_own(root: Path) -> None:
+@lru_cache(16)
+def require_own(root: Path, store: StorePath) -> None:
     """Make sure that a home without a database is the only one that writes to its store. Cost: two requests, once.
 
     Raises:
         ControlNotNamed: when there is another, or a database keeps their leases.
     """
-    _require_own(root, str(place_in(root)))
-
-
-@lru_cache(16)
-def _require_own(root: Path, tables: str) -> None:
-    from lakehouse.storage.stores.store_path import StorePath
-
-    store = StorePath(tables)
     if (store / NAME).is_file():
-        raise ControlNotNamed(f"a database keeps the leases of {tables} ({NAME}): give its URL as {VARIABLE}")
+        raise ControlNotNamed(f"a database keeps the leases of {store} ({NAME}): give its URL as {VARIABLE}")
     if not (root / _OWNER).exists():
         write_json(root / _OWNER, {"id": os.urandom(16).hex(), "host": socket.gethostname()}, durable=True)
     own = json.loads((root / _OWNER).read_text("utf-8"))
     found = _marked(store / _OWNER, own)
     if found != own:
         raise ControlNotNamed(
-            f"a home on {found['host']} writes to {tables}: name a database that both ask for leases ({VARIABLE})"
+            f"a home on {found['host']} writes to {store}: name a database that both ask for leases ({VARIABLE})"
         )
 
 

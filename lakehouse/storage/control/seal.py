@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakehouse.storage.atomic_files import replacing
-from lakehouse.storage.control.place import Place, place_of
-from lakehouse.storage.layout import Home
+from lakehouse.storage.control.place import Place
+from lakehouse.storage.control.session import sessions
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.tables_place import delta_table
 
 # The property that a seal changes.
@@ -30,29 +31,28 @@ _FILES = ".files"
 _TRIES = 100
 
 
-def require_leases(path: Path) -> None:
-    """Make sure that a process which took leases of this home has them still; nothing where the kernel keeps them.
+def require_leases() -> None:
+    """Make sure that this process still has the leases that databases gave it; those of the kernel it cannot lose.
 
     Raises:
-        LeaseLost: when it does not.
+        LeaseLost: when it has not.
     """
-    place = place_of(path)
-    if place is not None:
-        place.session.require()
+    for session in sessions():
+        session.require()
 
 
 @contextmanager
-def naming_drafts(folder: Path) -> Iterator[None]:
+def naming_drafts() -> Iterator[None]:
     """Let drafts get their names in the block, unless a successor has taken the lease; they are there already.
 
     Raises:
         LeaseLost: when it has, before the block or after its drafts were deleted.
     """
-    require_leases(folder)
+    require_leases()
     try:
         yield
     except FileNotFoundError:
-        require_leases(folder)
+        require_leases()
         raise
 
 
@@ -65,26 +65,20 @@ def write_sealed(path: Path, text: str) -> None:
     try:
         with replacing(path, durable=True) as file:
             file.write(text.encode("utf-8"))
-            require_leases(path.parent)
+            require_leases()
     except FileNotFoundError:
-        require_leases(path.parent)
+        require_leases()
         raise
 
 
-def is_shared(path: Path) -> bool:
-    """Return whether several machines may write this home: a database keeps its leases."""
-    return place_of(path) is not None
-
-
-def fences(path: Path) -> dict[str, str]:
+def fences() -> dict[str, str]:
     """Return what a commit says of the leases that its process holds: the number of each."""
-    place = place_of(path)
-    held = place.session.held.items() if place is not None else ()
-    told = ", ".join(f"{name} {fence}" for (_, name), fence in sorted(held))
+    held = sorted((name, fence) for session in sessions() for (_, name), fence in session.held.items())
+    told = ", ".join(f"{name} {fence}" for name, fence in held)
     return {"tidemark.fence": told} if told else {}
 
 
-def seal_tables(place: Place, fence: int) -> list[Path]:
+def seal_tables(place: Place, fence: int) -> list[Location]:
     """Seal every table that the holder of a lease may have written; return them.
 
     Those are of the same stream or query. Others that write them meanwhile must try again.
@@ -92,8 +86,9 @@ def seal_tables(place: Place, fence: int) -> list[Path]:
     from deltalake import CommitProperties
 
     own = place.name.removesuffix(_FILES)
-    tables = Home(place.root).tables
-    folders = [kind / Path(own).name for kind in sorted(tables.iterdir())] if "/" in own else [tables / own]
+    tables = place.home.tables
+    kinds = sorted(each.name for each in tables.iterdir()) if "/" in own else ()
+    folders = [tables / kind / own.rpartition("/")[2] for kind in kinds] or [tables / own]
     sealed = [folder for folder in folders if (folder / "_delta_log").is_dir()]
     told = {PROPERTY: f"{place.name} {fence}"}
     for table in sealed:

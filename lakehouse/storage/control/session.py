@@ -234,6 +234,7 @@ class Session:
         self._connection, self._is_lost = None, False
 
 
+# One for each process and database: its locks are the session's, so that another one would not have them.
 _SESSIONS: dict[tuple[int, str], Session] = {}
 _OPENING = threading.Lock()
 
@@ -245,6 +246,11 @@ def session_of(url: str) -> Session:
         if own not in _SESSIONS:
             _SESSIONS[own] = Session(url)
         return _SESSIONS[own]
+
+
+def sessions() -> list[Session]:
+    """Return the sessions of this process."""
+    return [session for (process, _), session in list(_SESSIONS.items()) if process == os.getpid()]
 
 
 def examined(url: str) -> str:

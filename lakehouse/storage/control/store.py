@@ -18,6 +18,7 @@ from lakehouse.storage.control.database import ControlUnreachable
 from lakehouse.storage.control.local import Change, LocalStore
 from lakehouse.storage.control.place import NAME, place_of
 from lakehouse.storage.damaged import DamagedFile
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     from lakehouse.storage.control.session import Session
@@ -73,11 +74,11 @@ def require_version(root: Path) -> None:
         LocalStore(root / FILE).rows("SELECT 1")
 
 
-def store_of(root: Path) -> Store:
+def store_of(home: Home) -> Store:
     """Return where a home keeps its rows; nothing is opened before it is asked.
 
     Raises:
         ControlNotNamed: when a database keeps them and this process was not told which.
     """
-    place = place_of(root / NAME)
-    return SharedStore(place.session, place.home) if place else LocalStore(root / FILE)
+    place = place_of(home, home.root / NAME)
+    return SharedStore(place.session, place.id) if place else LocalStore(home.root / FILE)

@@ -1,9 +1,9 @@
-"""A place on an object store that is used as a path of files is: joined, looked at, listed, read, deleted.
+"""Locations on an object store, joined, looked at, listed, read and deleted as paths of files are.
 
 A store has no folders: one is there while an object below it is, and need not be made. What is written through it is
 new: whole files, and small objects of which one writer alone succeeds. Parquet files are ``table_files.py``'s, logs are
-deltalake's. Whatever takes a path for one of this machine finds none. Cost: a request for each look, read, write or
-deletion, and one for each 1,000 keys of a listing.
+deltalake's. A location is no path of this machine, and whatever takes only those refuses it. Cost: a request for each
+look, read, write or deletion, and one for each 1,000 keys of a listing.
 """
 
 from __future__ import annotations
@@ -12,40 +12,61 @@ import os
 import shutil
 import stat as kinds
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path, PosixPath
-from typing import Any
+from pathlib import Path, PurePath, PurePosixPath
 from zlib import crc32
 
-from lakehouse.config.store_address import SCHEMES, Address
+from lakehouse.config.store_address import Address, address_of
 from lakehouse.storage.stores import store_objects
 from lakehouse.storage.stores.store_access import ObjectUnread
-from lakehouse.storage.stores.store_files import PIECE_BYTES, opened
-
-# What a path makes of a URL's scheme.
-_FIRST = tuple((f"{scheme}:",) for scheme in SCHEMES)
 
 
-class StorePath(PosixPath):
-    """The URL of an object, or of what a folder would be; ``relative_to`` gives an ordinary relative path."""
+@dataclass(frozen=True, order=True)
+class StorePath:
+    """The URL of an object, or of what a folder would be."""
+
+    url: str
 
     def __str__(self) -> str:
-        if self.parts[:1] not in _FIRST:
-            return super().__str__()
-        return f"{self.scheme}://" + "/".join(self.parts[1:])
+        return self.url
 
-    def __fspath__(self) -> str:
-        return str(self)
+    __fspath__ = __str__
+
+    def __truediv__(self, name: str | PurePath) -> StorePath:
+        return StorePath(f"{self.url}/{name}")
 
     @property
-    def scheme(self) -> str:
-        """Kind of store that has it."""
-        return self.parts[0].removesuffix(":")
+    def name(self) -> str:
+        """The last part."""
+        return self.url.rpartition("/")[2]
+
+    @property
+    def stem(self) -> str:
+        """The name without its ending."""
+        return PurePosixPath(self.name).stem
+
+    @property
+    def parent(self) -> StorePath:
+        """Folder that it is in."""
+        return StorePath(self.url.rpartition("/")[0])
+
+    def absolute(self) -> StorePath:
+        """Return the location itself."""
+        return self
+
+    def relative_to(self, folder: Location) -> PurePosixPath:
+        """Return the way from a folder to it.
+
+        Raises:
+            ValueError: when it is not below the folder.
+        """
+        return PurePosixPath(self.url).relative_to(PurePosixPath(str(folder)))
 
     @property
     def address(self) -> Address:
         """The object's store, bucket and key."""
-        return Address(self.scheme, self.parts[1], "/".join(self.parts[2:]))
+        return address_of(self.url)
 
     @property
     def _folder(self) -> Address:
@@ -53,11 +74,7 @@ class StorePath(PosixPath):
         place = self.address
         return place._replace(key=f"{place.key}/" if place.key else "")
 
-    def absolute(self) -> StorePath:
-        """Return the place itself."""
-        return self
-
-    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+    def stat(self) -> os.stat_result:
         """Return size and time of an object; its number is another where its content is.
 
         Raises:
@@ -69,7 +86,7 @@ class StorePath(PosixPath):
         whole = (kinds.S_IFREG, crc32(found.tag.encode()), 0, 0, 0, 0, found.size, *[int(seconds)] * 3)
         return os.stat_result(whole, {"st_mtime": seconds, "st_mtime_ns": int(seconds * 1000) * 1_000_000})
 
-    def is_file(self, **_options: Any) -> bool:
+    def is_file(self) -> bool:
         """True if there is such an object."""
         try:
             self.stat()
@@ -77,15 +94,15 @@ class StorePath(PosixPath):
             return False
         return True
 
-    def is_dir(self, **_options: Any) -> bool:
+    def is_dir(self) -> bool:
         """True if there is an object below this path."""
         return next(store_objects.listed(self._folder, page=1), None) is not None
 
-    def exists(self, **_options: Any) -> bool:
+    def exists(self) -> bool:
         """True if there is such an object, or one below."""
         return self.is_file() or self.is_dir()
 
-    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+    def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
         """Do nothing: a store has no folders."""
 
     def read_bytes(self) -> bytes:
@@ -96,11 +113,9 @@ class StorePath(PosixPath):
         """
         return store_objects.content(self.address)
 
-    def read_text(
-        self, encoding: str | None = None, errors: str | None = None, newline: str | None = None
-    ) -> str:
+    def read_text(self, encoding: str = "utf-8") -> str:
         """Return an object's content as text."""
-        return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
+        return self.read_bytes().decode(encoding)
 
     def ends(self, size: int) -> tuple[bytes, bytes, int]:
         """Return the first and the last few bytes of an object, and how many it has."""
@@ -134,42 +149,43 @@ class StorePath(PosixPath):
             FileNotFoundError: when there is no such object.
             ObjectUnread: when it has another size.
         """
+        # Whoever downloads nothing does without Arrow.
+        from lakehouse.storage.stores.store_files import PIECE_BYTES, opened
+
         with opened(self.address) as whole, file.open("wb") as stream:
             shutil.copyfileobj(whole, stream, PIECE_BYTES)
         if file.stat().st_size != size:
             raise ObjectUnread(f"{self} has not the {size:,} bytes that it was written with")
 
-    def iterdir(self) -> Iterator[StorePath]:  # type: ignore[override]
+    def iterdir(self) -> Iterator[StorePath]:
         """Yield what is directly below, objects and folders."""
         yield from (self / name for name in store_objects.level(self._folder))
 
-    def glob(self, pattern: str, **_options: Any) -> Iterator[StorePath]:  # type: ignore[override]
+    def glob(self, pattern: str) -> Iterator[StorePath]:
         """Yield what is directly below and has such a name."""
         yield from (each for each in self.iterdir() if fnmatchcase(each.name, pattern))
 
-    def rglob(self, pattern: str, **_options: Any) -> Iterator[StorePath]:  # type: ignore[override]
+    def rglob(self, pattern: str) -> Iterator[StorePath]:
         """Yield the objects below, at any depth, that have such a name."""
         for key, _ in store_objects.listed(self._folder):
             name = key.rpartition("/")[2]
             if name and fnmatchcase(name, pattern):
-                yield StorePath(self.address.root, key)
-
-    def after(self, name: str) -> list[str]:
-        """Return the names of the objects directly below that come behind a name, in order."""
-        folder = self._folder
-        found = store_objects.listed(folder, f"{folder.key}{name}")
-        names = (key.removeprefix(folder.key) for key, _ in found)
-        return [each for each in names if "/" not in each]
+                yield StorePath(f"{self.address.root}/{key}")
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete an object; one that is gone is passed over."""
         store_objects.delete(self.address)
 
 
-def entries_after(log: Path, version: int) -> Iterator[Path]:
+def entries_after(log: StorePath, version: int) -> Iterator[StorePath]:
     """Yield the commits of a table's log after one, without a gap. Cost: a listing from there on."""
     last = f"{version:020d}.json" if version >= 0 else ""
-    for name in StorePath(log).after(last):
-        if name == f"{version + 1:020d}.json":
+    folder = log._folder
+    for key, _ in store_objects.listed(folder, f"{folder.key}{last}"):
+        if key == f"{folder.key}{version + 1:020d}.json":
             version += 1
-            yield log / name
+            yield log / key.removeprefix(folder.key)
+
+
+# A file or folder of a home, of this machine or on a store.
+Location = Path | StorePath

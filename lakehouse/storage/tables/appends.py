@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import added_files, commit_actions, commit_at, newest_version
 
 
-def appended_since(table: Path, version: int) -> list[Path] | None:
+def appended_since(table: Location, version: int) -> list[Location] | None:
     """Return the files that commits after one appended, oldest first, whether or not they have been merged since.
 
     None where the log does not tell them any more, one is gone, or rows were removed. Cost: the commits since.
     """
-    found: list[Path] = []
+    found: list[Location] = []
     newest = newest_version(table)
     if newest is None or newest < version:
         return None
@@ -31,7 +31,7 @@ def appended_since(table: Path, version: int) -> list[Path] | None:
     return found if all(path.exists() for path in found) else None
 
 
-def before_appended(table: Path, files: Sequence[Path]) -> int | None:
+def before_appended(table: Location, files: Sequence[Location]) -> int | None:
     """Return the last commit before all that appended these files; the newest for none.
 
     None where not each of them was appended by a commit that the log still has. Cost: the commits since.
@@ -46,7 +46,7 @@ def before_appended(table: Path, files: Sequence[Path]) -> int | None:
     return version
 
 
-def _changes(table: Path, version: int) -> list[dict[str, Any]] | None:
+def _changes(table: Location, version: int) -> list[dict[str, Any]] | None:
     """Return what a commit adds and removes, but where it moves rows to other files; None where the log lacks it."""
     with suppress(FileNotFoundError):
         actions = commit_actions(commit_at(table, version))

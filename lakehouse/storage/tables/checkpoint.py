@@ -7,11 +7,11 @@ small ones, of a few thousand files. Whoever reads actions must not change them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from lakehouse.storage.atomic_files import read_once
 from lakehouse.storage.damaged import naming
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_files import source
 
 # What is read of a checkpoint, by kind of action.
@@ -23,12 +23,12 @@ Action = dict[str, Any]
 
 
 @read_once(256, most_bytes=1_000_000)
-def actions(checkpoint: Path, kind: str) -> Sequence[Action]:
+def actions(checkpoint: Location, kind: str) -> Sequence[Action]:
     """Return the actions of a kind; each is an object with that kind alone."""
     return tuple(_read(checkpoint, kind))
 
 
-def _read(checkpoint: Path, kind: str) -> Iterator[Action]:
+def _read(checkpoint: Location, kind: str) -> Iterator[Action]:
     from pyarrow import compute, parquet
 
     with naming(checkpoint), parquet.ParquetFile(source(checkpoint)) as file:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from lakehouse.storage.control.outcomes import error_text
 from lakehouse.storage.damaged import RESTORE, DamagedFile
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location, StorePath
 from lakehouse.storage.tables.table_log import read_log
-from lakehouse.storage.tables.tables_place import is_on_store
 
 _MAGIC, _LOG = b"PAR1", "_delta_log"
 # Tables of streams, and of checks; every other one belongs to a registered query.
@@ -31,17 +30,17 @@ _OF_STREAMS = (
 _OURS = ("jobs", "lakehouse", "quality")
 
 
-def tables_of(home: Home) -> list[Path]:
+def tables_of(home: Home) -> list[Location]:
     """Return every table that a home has."""
     tables = home.tables
-    if is_on_store(tables):
-        kinds = sorted(tables.iterdir())
-        found = [kind for kind in kinds if (kind / _LOG).is_dir()]
-        return sorted(found + [each for kind in kinds for each in kind.iterdir() if (each / _LOG).is_dir()])
+    if isinstance(tables, StorePath):
+        kinds = list(tables.iterdir())
+        found = [*kinds, *(each for kind in kinds for each in kind.iterdir())]
+        return sorted((each for each in found if (each / _LOG).is_dir()), key=str)
     return sorted(log.parent for depth in ("*", "*/*") for log in tables.glob(f"{depth}/{_LOG}"))
 
 
-def damage_in(tables: Iterable[Path]) -> Iterator[str]:
+def damage_in(tables: Iterable[Location]) -> Iterator[str]:
     """Yield a sentence for each file that is not as it was written: which, what is wrong, and what to do."""
     for table in tables:
         try:
@@ -54,7 +53,7 @@ def damage_in(tables: Iterable[Path]) -> Iterator[str]:
                 yield f"{path} {wrong}: {_way_out(table)}"
 
 
-def why_failed(error: Exception, tables: Iterable[Path]) -> Exception:
+def why_failed(error: Exception, tables: Iterable[Location]) -> Exception:
     """Return the damage that an error of a library came of, the error itself where the tables' files are whole."""
     is_damage = isinstance(error, DamagedFile)
     is_ours = type(error).__module__.partition(".")[0] in _OURS
@@ -80,7 +79,7 @@ def naming_damage(home: Home) -> Iterator[None]:
         raise why from error
 
 
-def _wrong_with(path: Path, size: int) -> str:
+def _wrong_with(path: Location, size: int) -> str:
     try:
         begins, ends, there = _ends_of(path)
     except FileNotFoundError:
@@ -92,12 +91,10 @@ def _wrong_with(path: Path, size: int) -> str:
     return "" if begins == ends == _MAGIC else "is damaged, no Parquet any more"
 
 
-def _ends_of(path: Path) -> tuple[bytes, bytes, int]:
+def _ends_of(path: Location) -> tuple[bytes, bytes, int]:
     """Return how a file begins and ends, and its size."""
-    if is_on_store(path):
-        from lakehouse.storage.stores.store_path import StorePath
-
-        return StorePath(path).ends(len(_MAGIC))
+    if isinstance(path, StorePath):
+        return path.ends(len(_MAGIC))
     with path.open("rb") as file:
         begins = file.read(len(_MAGIC))
         there = file.seek(0, 2)
@@ -105,7 +102,7 @@ def _ends_of(path: Path) -> tuple[bytes, bytes, int]:
         return begins, file.read(), there
 
 
-def _way_out(table: Path) -> str:
+def _way_out(table: Location) -> str:
     kind, name = table.parent.name, table.name
     if kind in _OF_STREAMS or name == "quality":
         return RESTORE

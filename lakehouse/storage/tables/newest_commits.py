@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import commit_at, commits_after, newest_version
 
 NO_TABLE = (-1, 0)  # What ``Commits`` says of a table that is not there.
@@ -15,7 +14,7 @@ class Commits:
     Two equal answers mean that none of the tables has changed between them.
     """
 
-    def __init__(self, *tables: Path) -> None:
+    def __init__(self, *tables: Location) -> None:
         self._tables = tables
         self._versions = [-1] * len(tables)
 
@@ -24,12 +23,12 @@ class Commits:
         self._versions = [self._newest(*pair) for pair in zip(self._tables, self._versions, strict=True)]
         return tuple((v, self._time(t, v)) for t, v in zip(self._tables, self._versions, strict=True))
 
-    def _newest(self, table: Path, version: int) -> int:
+    def _newest(self, table: Location, version: int) -> int:
         if version < 0 or not commit_at(table, version).is_file():
             found = newest_version(table)  # Not seen before, or made anew in the meantime.
             return -1 if found is None else found
         return version + sum(1 for _ in commits_after(table, version))
 
     @staticmethod
-    def _time(table: Path, version: int) -> int:
+    def _time(table: Location, version: int) -> int:
         return commit_at(table, version).stat().st_mtime_ns if version >= 0 else 0

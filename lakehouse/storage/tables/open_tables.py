@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.storage.control.seal import require_leases
+from lakehouse.storage.stores.store_path import Location, StorePath
 from lakehouse.storage.tables.table_log import commit_at
-from lakehouse.storage.tables.tables_place import delta_table, is_on_store
+from lakehouse.storage.tables.tables_place import delta_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Each has in memory what the log says of the files in use.
 _MOST = 100
+# Copies of what logs say of the files in use, each checked against its log when it is asked for.
 _KEPT: dict[Path, _Kept] = {}
 
 
@@ -32,7 +33,7 @@ class _Kept:
     commit: tuple[int, int]
 
 
-def open_table(table: Path) -> DeltaTable:
+def open_table(table: Location) -> DeltaTable:
     """Return the newest version of a table, provided that this process still has the leases that it took.
 
     Raises:
@@ -40,12 +41,12 @@ def open_table(table: Path) -> DeltaTable:
         LeaseLost: if it lost them; the base of a commit is read before this check (seal.py).
     """
     known = delta_table(table)
-    require_leases(table)
+    require_leases()
     return known
 
 
 @contextmanager
-def opened(table: Path) -> Iterator[DeltaTable]:
+def opened(table: Location) -> Iterator[DeltaTable]:
     """Yield the newest version of a table, as ``open_table`` returns it; it may not be used after the block.
 
     A table that was deleted and created again is opened anew: the folder of its log, or the file of the commit last
@@ -55,7 +56,7 @@ def opened(table: Path) -> Iterator[DeltaTable]:
     Raises:
         deltalake.exceptions.TableNotFoundError, LeaseLost: as ``open_table``.
     """
-    if is_on_store(table):
+    if isinstance(table, StorePath):
         yield open_table(table)
         return
     place = table.absolute()
@@ -63,7 +64,7 @@ def opened(table: Path) -> Iterator[DeltaTable]:
     if kept and kept.log == log and kept.commit == _commit_of(place, kept.known.version()):
         known = kept.known
         known.update_incremental()
-        require_leases(table)
+        require_leases()
     else:
         known = open_table(table)
     yield known

@@ -18,11 +18,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level, horizons
 from lakehouse.config.durations import format_duration, format_timestamp, parse_duration
 from lakehouse.config.stream import Stream
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import read_columns, read_log
 
 _DEFINITION = re.compile(r"levels \[(.*)\] groupings \[(.*)\] measures \[(.*)\]")
@@ -96,7 +96,7 @@ def parse_definition(definition: str) -> RollupSchema:
     return RollupSchema(levels, groupings, measures)
 
 
-def read_rollup_schema(table: Path) -> RollupSchema | None:
+def read_rollup_schema(table: Location) -> RollupSchema | None:
     """Return the schema of a rollup table, None where there is no table."""
     log = read_log(table)
     return None if log is None else schema_of_properties(log.properties)
@@ -127,14 +127,14 @@ class Marker:
     batch: int
 
 
-def read_marker(table: Path) -> Marker:
+def read_marker(table: Location) -> Marker:
     """Return what a rollup table contains; batch 0 and no time when it is empty or missing."""
     marks = read_columns(table, ("start_us", "batch"), ("level", 0, 0))
     newest = max((time for time, _ in marks if time is not None), default=None)
     return Marker(newest, max((batch for _, batch in marks), default=0))
 
 
-def read_level_counts(table: Path, levels: int) -> list[int]:
+def read_level_counts(table: Location, levels: int) -> list[int]:
     """Return how many rows entered at each level, finest first."""
     counts = (read_columns(table, ("rows",), ("level", -level, -level)) for level in range(1, levels + 1))
     return [sum(rows for (rows,) in level) for level in counts]

@@ -16,16 +16,16 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakehouse.storage.control.seal import fences, require_leases
 from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import open_table as open_table
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_files import sink, source
-from lakehouse.storage.tables.tables_place import options_of, record
+from lakehouse.storage.tables.tables_place import options_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 class DataFile:
     """A Parquet file below a table, before it is committed; ``partition``: its values, as Delta writes them."""
 
-    path: Path
+    path: Location
     rows: int
     size: int
     statistics: Mapping[str, Any]
@@ -54,7 +54,7 @@ class DataFile:
 
 
 def create_table(
-    table: Path,
+    table: Location,
     schema: str,
     comment: str = "",
     properties: Mapping[str, str] | None = None,
@@ -63,7 +63,6 @@ def create_table(
     """Create a table if there is none; ``schema`` as Spark and Delta write it in JSON."""
     from deltalake import DeltaTable, Schema
 
-    record(table)
     DeltaTable.create(
         str(table),
         Schema.from_json(schema),
@@ -90,7 +89,7 @@ def committed(known: DeltaTable, writer: str) -> int:
 
 def commit(
     known: DeltaTable,
-    table: Path,
+    table: Location,
     added: Sequence[DataFile],
     removed: Iterable[str] = (),
     writer: tuple[str, int] | None = None,
@@ -136,18 +135,18 @@ def commit(
             known.metadata().partition_columns,
             # Delta's own writer lets a blind append commit at the same time.
             commit_properties=CommitProperties(
-                {"isBlindAppend": not removes, **fences(table)}, MOST_TRIES, transactions
+                {"isBlindAppend": not removes, **fences()}, MOST_TRIES, transactions
             ),
             # It would read each entry of the log at every commit; maintenance does it instead.
             post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False),
         )
     except CommitFailedError:
         # A successor has sealed the table: report that rather than the conflict.
-        require_leases(table)
+        require_leases()
         raise
 
 
-def append(table: Path, rows: Sequence[Mapping[str, Any]], writer: tuple[str, int] | None = None) -> None:
+def append(table: Location, rows: Sequence[Mapping[str, Any]], writer: tuple[str, int] | None = None) -> None:
     """Append rows by the names of the table's columns, unless the writer has committed under this number."""
     import pyarrow as pa
 
@@ -158,7 +157,7 @@ def append(table: Path, rows: Sequence[Mapping[str, Any]], writer: tuple[str, in
 
 
 def append_arrow(
-    known: DeltaTable, table: Path, rows: pa.Table, writer: tuple[str, int] | None = None
+    known: DeltaTable, table: Location, rows: pa.Table, writer: tuple[str, int] | None = None
 ) -> list[DataFile]:
     """Append rows that have the table's columns and types; return the files that hold them, none without rows."""
     added = write_arrow(known, table, rows)
@@ -166,7 +165,7 @@ def append_arrow(
     return added
 
 
-def write_arrow(known: DeltaTable, table: Path, rows: pa.Table) -> list[DataFile]:
+def write_arrow(known: DeltaTable, table: Location, rows: pa.Table) -> list[DataFile]:
     """Write rows that have the table's columns and types to a file, to be committed; none without rows.
 
     For what a process has in memory; rows of a stream are written by tasks (``engine/parts.py``).
@@ -180,7 +179,7 @@ def write_arrow(known: DeltaTable, table: Path, rows: pa.Table) -> list[DataFile
 
 
 def write_share(
-    parts: Iterable[pa.Table], path: Path, columns: pa.Schema, group_rows: int = GROUP_ROWS
+    parts: Iterable[pa.Table], path: Location, columns: pa.Schema, group_rows: int = GROUP_ROWS
 ) -> None:
     """Write parts to one file, as many as have enough rows to a row group."""
     import pyarrow as pa
@@ -236,7 +235,7 @@ def as_json(columns: pa.Schema) -> str:
     return str(Schema.from_arrow(columns).to_json())
 
 
-def add_columns(table: Path, schema: str) -> None:
+def add_columns(table: Location, schema: str) -> None:
     """Add the columns of a schema, as JSON, that a table lacks; existing rows have null in them."""
     from deltalake import Field, Schema
 
@@ -251,11 +250,11 @@ def add_columns(table: Path, schema: str) -> None:
             known.alter.add_columns(lacking)
 
 
-def set_properties(table: Path, properties: Mapping[str, str]) -> None:
+def set_properties(table: Location, properties: Mapping[str, str]) -> None:
     """Set properties of a table, in one version; other properties stay."""
     from deltalake.transaction import CommitProperties
 
-    told = CommitProperties(dict(fences(table)))
+    told = CommitProperties(dict(fences()))
     with opened(table) as known:
         # Delta does not know these properties.
         known.alter.set_table_properties(dict(properties), raise_if_not_exists=False, commit_properties=told)
@@ -269,7 +268,7 @@ def statistics_columns(known: DeltaTable) -> set[str]:
     return {column.name for column in known.schema().fields[:_FIRST_COLUMNS]}
 
 
-def data_file(table: Path, path: Path, columns: Collection[str]) -> DataFile:
+def data_file(table: Location, path: Location, columns: Collection[str]) -> DataFile:
     """Return what a commit says of a file, with statistics of some columns. Cost: one read of its footer."""
     from pyarrow import parquet
 

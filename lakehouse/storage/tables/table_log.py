@@ -17,14 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from lakehouse.storage.damaged import naming
+from lakehouse.storage.stores.store_path import Location, StorePath, entries_after
 from lakehouse.storage.tables import checkpoint
 from lakehouse.storage.tables.table_files import source
-from lakehouse.storage.tables.tables_place import is_on_store
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A column, and the least and the largest value that a row is asked to have in it, None for no such end.
@@ -41,7 +40,7 @@ class FileFacts:
     only counted or named.
     """
 
-    table: Path
+    table: Location
     spelt: str
     size: int
     partition: Mapping[str, str | None]
@@ -54,8 +53,8 @@ class FileFacts:
         return statistics
 
     @property
-    def path(self) -> Path:
-        """Path of the file."""
+    def path(self) -> Location:
+        """Location of the file."""
         return self.table / unquote(self.spelt)
 
     @property
@@ -98,7 +97,7 @@ class TableFacts:
     entries: Sequence[FileFacts]
 
     @property
-    def files(self) -> dict[Path, int]:
+    def files(self) -> dict[Location, int]:
         """The files with their bytes."""
         return {file.path: file.size for file in self.entries}
 
@@ -118,8 +117,8 @@ class TableFacts:
 class _Tail:
     """Checkpoint of a table, if there is one, and the commits since."""
 
-    checkpoint: Path | None
-    commits: Sequence[Path]
+    checkpoint: Location | None
+    commits: Sequence[Location]
 
     @property
     def version(self) -> int | None:
@@ -128,7 +127,7 @@ class _Tail:
         return None if self.checkpoint is None else int(self.checkpoint.name.partition(".")[0])
 
 
-def _tail(table: Path) -> _Tail:
+def _tail(table: Location) -> _Tail:
     """Return the end of a log; it is listed only where nothing leads to its end."""
     log = table / "_delta_log"
     version = _pointed_at(log / "_last_checkpoint")
@@ -143,24 +142,24 @@ def _tail(table: Path) -> _Tail:
     return _Tail(last, [commit for commit in commits_of(table) if int(commit.stem) >= first])
 
 
-def _pointed_at(pointer: Path) -> int | None:
+def _pointed_at(pointer: Location) -> int | None:
     # Replacing it, Delta deletes it first.
     with suppress(FileNotFoundError):
         return int(json.loads(pointer.read_text("utf-8"))["version"])
     return None
 
 
-def commits_of(table: Path) -> list[Path]:
+def commits_of(table: Location) -> list[Location]:
     """Return the commits that the table's log still holds, oldest first, none where there is no table: a listing."""
     return sorted(path for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())
 
 
-def commit_at(table: Path, version: int) -> Path:
+def commit_at(table: Location, version: int) -> Location:
     """Return where a commit is, if it is there."""
     return table / "_delta_log" / f"{version:020d}.json"
 
 
-def commit_actions(commit: Path) -> list[dict[str, Any]]:
+def commit_actions(commit: Location) -> list[dict[str, Any]]:
     """Return the actions of a commit.
 
     Raises:
@@ -170,16 +169,14 @@ def commit_actions(commit: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines() if line]
 
 
-def added_files(table: Path, actions: Sequence[dict[str, Any]]) -> list[Path]:
+def added_files(table: Location, actions: Sequence[dict[str, Any]]) -> list[Location]:
     """Return the files that the actions of a commit add."""
     return [table / unquote(action["add"]["path"]) for action in actions if "add" in action]
 
 
-def commits_after(table: Path, version: int) -> Iterator[Path]:
+def commits_after(table: Location, version: int) -> Iterator[Location]:
     """Yield the commits after one. Cost: a look for each, on a store a listing from there on."""
-    if is_on_store(table):
-        from lakehouse.storage.stores.store_path import entries_after
-
+    if isinstance(table, StorePath):
         yield from entries_after(table / "_delta_log", version)
         return
     while (commit := commit_at(table, version + 1)).exists():
@@ -187,18 +184,18 @@ def commits_after(table: Path, version: int) -> Iterator[Path]:
         version += 1
 
 
-def table_id(table: Path) -> str | None:
+def table_id(table: Location) -> str | None:
     """Return what tells a table from one that is made anew in its place, None where there is none."""
     found = [each["metaData"]["id"] for each in _actions(_tail(table), "metaData") if each.get("metaData")]
     return found[-1] if found else None
 
 
-def newest_version(table: Path) -> int | None:
+def newest_version(table: Location) -> int | None:
     """Return the number of a table's newest commit, None where there is no table."""
     return _tail(table).version
 
 
-def read_log(table: Path) -> TableFacts | None:
+def read_log(table: Location) -> TableFacts | None:
     """Return the table's current version by its log, None where there is no table."""
     tail = _tail(table)
     if tail.version is None:
@@ -220,14 +217,14 @@ def read_log(table: Path) -> TableFacts | None:
     return TableFacts(tail.version, properties, entries)
 
 
-def file_facts(table: Path, between: Between | None = None) -> list[FileFacts]:
+def file_facts(table: Location, between: Between | None = None) -> list[FileFacts]:
     """Return the files that may have a row in between, by their statistics; none where there is no table."""
     log = read_log(table)
     return [file for file in log.entries if file.may_hold(between)] if log else []
 
 
 def read_columns(
-    table: Path, columns: Sequence[str], between: Between | None = None
+    table: Location, columns: Sequence[str], between: Between | None = None
 ) -> list[tuple[Any, ...]]:
     """Return some columns of a table's rows, none where there is no table; moments are in UTC, as Spark stores them.
 
@@ -242,25 +239,25 @@ def read_columns(
     return found
 
 
-def read_parts(table: Path, columns: Sequence[str], between: Between | None) -> Iterator[Any]:
+def read_parts(table: Location, columns: Sequence[str], between: Between | None) -> Iterator[Any]:
     """Yield some columns of the rows in between as Arrow tables, one of each file, without those that a file lacks."""
     for path in files_between(table, between):
         yield _read_file(path, columns, between)
 
 
-def files_between(table: Path, between: Between | None) -> list[Path]:
+def files_between(table: Location, between: Between | None) -> list[Location]:
     """Return the files whose statistics let them have a row in between."""
     return [file.path for file in file_facts(table, between)]
 
 
-def files_near(table: Path, column: str, ranges: Ranges) -> list[tuple[Path, int]]:
+def files_near(table: Location, column: str, ranges: Ranges) -> list[tuple[Location, int]]:
     """Return the files that may have a row of which a column lies in one of some ranges, and how many rows each has."""
     near = (file for file in file_facts(table) if any(file.may_hold((column, *each)) for each in ranges))
     return [(file.path, file.rows) for file in near]
 
 
 def bounds(
-    table: Path, columns: Sequence[str], between: Between | None = None
+    table: Location, columns: Sequence[str], between: Between | None = None
 ) -> list[tuple[int | None, int | None]]:
     """Return the least and the largest value of some columns of whole numbers; Nones where there is none.
 
@@ -277,7 +274,7 @@ def bounds(
     return [(min(values, default=None), max(values, default=None)) for values in found]
 
 
-def _read_file(path: Path, columns: Sequence[str], between: Between | None) -> Any:
+def _read_file(path: Location, columns: Sequence[str], between: Between | None) -> Any:
     from pyarrow import compute, parquet
 
     # Not by the reader's own filters, which load pandas: a second for a few rows.
@@ -310,7 +307,7 @@ def _values(column: Any) -> list[Any]:
     return [None if number is None else _EPOCH + timedelta(microseconds=number) for number in numbers]
 
 
-def read_rows(table: Path) -> list[dict[str, Any]]:
+def read_rows(table: Location) -> list[dict[str, Any]]:
     """Return every row of a small table, none where there is no table; maps come as lists of pairs."""
     files = file_facts(table)
     if not files:

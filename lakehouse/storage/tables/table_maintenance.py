@@ -11,11 +11,11 @@ from __future__ import annotations
 import shutil
 import time
 from bisect import bisect_left
-from pathlib import Path
 
+from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location, StorePath
 from lakehouse.storage.tables.table_commits import open_table
 from lakehouse.storage.tables.table_log import commits_of, newest_version, read_log
-from lakehouse.storage.tables.tables_place import in_home, is_on_store
 
 SMALL_FILES = 16
 # Larger files are left alone: a merge then costs what came in since, not what a table holds.
@@ -38,7 +38,7 @@ def kept(history_us: int = HISTORY_US) -> dict[str, str]:
     }
 
 
-def compact_and_vacuum(table: Path, history_us: int = HISTORY_US) -> dict[str, int]:
+def compact_and_vacuum(table: Location, history_us: int = HISTORY_US) -> dict[str, int]:
     """Merge small files, delete unused ones and bound the log; contents stay the same.
 
     ``history_us``: how far back versions can be read.
@@ -50,20 +50,20 @@ def compact_and_vacuum(table: Path, history_us: int = HISTORY_US) -> dict[str, i
     return {"files_merged": merged, **clear(table, history_us), **left(table)}
 
 
-def clear(table: Path, history_us: int = HISTORY_US) -> dict[str, int]:
+def clear(table: Location, history_us: int = HISTORY_US) -> dict[str, int]:
     """Delete files that no version in reach uses, and bound the log; return how many files were deleted."""
     _set_history(table, history_us)
     _expire(table, history_us)
     return {"files_deleted": vacuum(table, history_us)}
 
 
-def left(table: Path) -> dict[str, int]:
+def left(table: Location) -> dict[str, int]:
     """Return how many files and log entries a table has."""
     facts = read_log(table)
     return {"files": len(facts.files), "log_entries": len(commits_of(table))} if facts else {}
 
 
-def merge_small_files(table: Path) -> int:
+def merge_small_files(table: Location) -> int:
     """Merge files when there are many small ones; return how many were merged.
 
     Rows may be appended meanwhile; whoever deletes some must wait, or loses against it.
@@ -76,7 +76,7 @@ def merge_small_files(table: Path) -> int:
     return int(merged["numFilesRemoved"])
 
 
-def vacuum(table: Path, history_us: int) -> int:
+def vacuum(table: Location, history_us: int) -> int:
     """Delete data files that no version of the table's history uses; return how many there were."""
     if newest_version(table) is None:
         return 0
@@ -89,18 +89,18 @@ def vacuum(table: Path, history_us: int) -> int:
     return len(unused)
 
 
-def remove_table(table: Path) -> None:
+def remove_table(home: Home, table: Location) -> None:
     """Delete a table, and what the home has at its place. Cost: on a store a request for each file."""
-    if is_on_store(table):
+    if isinstance(table, StorePath):
         for path in list(table.rglob("*")):
             path.unlink()
-    if in_home(table).exists():
-        shutil.rmtree(in_home(table))
+    if home.folder_of(table).exists():
+        shutil.rmtree(home.folder_of(table))
 
 
-def _remove_folders(table: Path, oldest: float) -> None:
+def _remove_folders(table: Location, oldest: float) -> None:
     """Remove the folders of writers of which no file is left."""
-    if is_on_store(table):
+    if isinstance(table, StorePath):
         return
     for folder in table.iterdir():
         is_writers = folder.is_dir() and not folder.name.startswith("_") and "=" not in folder.name
@@ -108,7 +108,7 @@ def _remove_folders(table: Path, oldest: float) -> None:
             shutil.rmtree(folder)
 
 
-def _expire(table: Path, history_us: int) -> None:
+def _expire(table: Location, history_us: int) -> None:
     """Delete the log entries that no version in reach needs, the oldest first, and what dead writers left among them.
 
     Those of the last checkpoint from which each version in reach can be made stay. Cost: a listing, and a look at a few
@@ -127,11 +127,11 @@ def _expire(table: Path, history_us: int) -> None:
             path.unlink(missing_ok=True)
 
 
-def _version(entry: Path) -> int:
+def _version(entry: Location) -> int:
     return int(entry.name[:20])
 
 
-def _set_history(table: Path, history_us: int) -> None:
+def _set_history(table: Location, history_us: int) -> None:
     facts, properties = read_log(table), kept(history_us)
     if facts is not None and any(facts.properties.get(name) != value for name, value in properties.items()):
         open_table(table).alter.set_table_properties(properties)

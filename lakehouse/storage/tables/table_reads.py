@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import parquet
 
 from lakehouse.storage.damaged import naming
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema, fitted
 from lakehouse.storage.tables.table_files import source
@@ -19,7 +19,7 @@ PIECE_ROWS = 200_000
 
 
 def read_between(
-    table: Path, between: Between | None = None, names: Collection[str] | None = None
+    table: Location, between: Between | None = None, names: Collection[str] | None = None
 ) -> pa.Table:
     """Return the rows in between, by default all, as this process reads them, with all columns of the table.
 
@@ -32,7 +32,7 @@ def read_between(
 
 
 def parts_between(
-    table: Path, between: Between | None = None, names: Collection[str] | None = None
+    table: Location, between: Between | None = None, names: Collection[str] | None = None
 ) -> Iterator[pa.Table]:
     """Yield the same rows, those of one file at a time; a table without rows comes first."""
     columns = named_columns(table, names)
@@ -41,7 +41,7 @@ def parts_between(
         yield fitted(part, columns)
 
 
-def pieces_of(address: Path | str, columns: pa.Schema, rows: int | None = None) -> Iterator[pa.Table]:
+def pieces_of(address: Location | str, columns: pa.Schema, rows: int | None = None) -> Iterator[pa.Table]:
     """Yield some columns of a file's rows, ``PIECE_ROWS`` of them at a time; columns that the file lacks are null.
 
     Memory: a row group of the file, and a piece.
@@ -52,7 +52,7 @@ def pieces_of(address: Path | str, columns: pa.Schema, rows: int | None = None) 
             yield fitted(pa.Table.from_batches([batch]), columns)
 
 
-def named_columns(table: Path, names: Collection[str] | None = None) -> pa.Schema:
+def named_columns(table: Location, names: Collection[str] | None = None) -> pa.Schema:
     """Return the table's columns, or those of them that are named.
 
     Raises:

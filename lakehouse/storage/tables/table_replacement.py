@@ -11,23 +11,24 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from lakehouse.storage.atomic_files import write_text
 from lakehouse.storage.control.seal import fences, require_leases
 from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.stores.store_path import Location, StorePath
 from lakehouse.storage.tables.table_commits import MOST_TRIES, DataFile
 from lakehouse.storage.tables.table_log import commit_at, read_log
-from lakehouse.storage.tables.tables_place import is_on_store
 
 
 class CommittedMeanwhile(RuntimeError):
     """Others committed to a table each time that it was to be replaced; nothing was."""
 
 
-def replace_table(table: Path, schema: str, properties: Mapping[str, str], added: Sequence[DataFile]) -> None:
+def replace_table(
+    table: Location, schema: str, properties: Mapping[str, str], added: Sequence[DataFile]
+) -> None:
     """Make a table, without partitions, of these columns, properties and files, whatever it holds, in one version.
 
     ``schema`` as Spark and Delta write it in JSON. What was there stays for readers of earlier versions, and numbers of
@@ -45,7 +46,7 @@ def replace_table(table: Path, schema: str, properties: Mapping[str, str], added
         if (log := read_log(table)) is None:
             raise FileNotFoundError(2, "No table", str(table))
         removed = {file.spelt: file.size for file in log.entries}
-        require_leases(table)
+        require_leases()
         actions = _actions(table, made, schema, properties, added, removed)
         entry = "".join(f"{json.dumps(each)}\n" for each in actions)
         if _is_written(commit_at(table, log.version + 1), entry):
@@ -54,7 +55,7 @@ def replace_table(table: Path, schema: str, properties: Mapping[str, str], added
 
 
 def _actions(
-    table: Path,
+    table: Location,
     made: str,
     schema: str,
     properties: Mapping[str, str],
@@ -63,7 +64,7 @@ def _actions(
 ) -> Iterator[dict[str, Any]]:
     now = time.time_ns() // 1_000_000
     told = {"operation": "CREATE OR REPLACE TABLE", "operationParameters": {}, "isBlindAppend": False}
-    yield {"commitInfo": {"timestamp": now, **told, **fences(table)}}
+    yield {"commitInfo": {"timestamp": now, **told, **fences()}}
     yield {
         "metaData": {
             "id": made,
@@ -86,12 +87,10 @@ def _actions(
         yield {"add": {**there, "stats": json.dumps(each.statistics)}}
 
 
-def _is_written(entry: Path, text: str) -> bool:
+def _is_written(entry: Location, text: str) -> bool:
     try:
-        if is_on_store(entry):
-            from lakehouse.storage.stores.store_path import StorePath
-
-            StorePath(entry).write_new(text.encode())
+        if isinstance(entry, StorePath):
+            entry.write_new(text.encode())
         else:
             write_text(entry, text, durable=True, is_new=True)
     except FileExistsError:

@@ -10,29 +10,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING
 
-from lakehouse.config.store_address import SCHEMES, address_of, is_remote
+from lakehouse.config.store_address import is_remote
 from lakehouse.storage.atomic_files import write_json
 from lakehouse.storage.damaged import naming
+from lakehouse.storage.stores.store_access import engine_options
+from lakehouse.storage.stores.store_path import Location, StorePath
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 NAME = "tables.json"
-# What a path makes of a URL's scheme.
-_FIRST = tuple((f"{scheme}:",) for scheme in SCHEMES)
-_CHOSEN: dict[Path, str] = {}
-_HOMES: dict[Path, Path] = {}
-_WRITING = Lock()
-
-
-def use(root: Path, path: str | None) -> None:
-    """Let this process find the tables of a home on a store, or where its folder says."""
-    _CHOSEN.pop(root, None)
-    if path is not None:
-        _CHOSEN[root] = path
 
 
 def recorded(root: Path) -> str | None:
@@ -57,56 +46,17 @@ def moved_tables(root: Path, path: str | None) -> str | None:
     return "no path" if has_own else None
 
 
-def place_in(root: Path) -> Path:
-    """Return below what the tables of a home are. Cost: a look for one file."""
-    path = _CHOSEN.get(root) or recorded(root)
-    if path is None:
-        return root
-    # Few homes have tables on a store.
-    from lakehouse.storage.stores.store_path import StorePath
-
-    place = StorePath(path)
-    _HOMES[place] = root
-    return place
-
-
-def in_home(table: Path) -> Path:
-    """Return where in the home a table is, or would be."""
-    for place in table.parents if is_on_store(table) else ():
-        if place in _HOMES:
-            return _HOMES[place] / table.relative_to(place).as_posix()
-    return table
-
-
-def home_of(table: Path) -> Path:
-    """Return the home of a table on a store that this process has asked for."""
-    return next(_HOMES[place] for place in table.parents if place in _HOMES)
-
-
-def place_at(text: str) -> Path:
+def place_at(text: str) -> Location:
     """Return a table, or a file of one, by its address: a path or a URL."""
-    if not is_remote(text):
-        return Path(text)
-    from lakehouse.storage.stores.store_path import StorePath
-
-    return StorePath(text)
+    return StorePath(text) if is_remote(text) else Path(text)
 
 
-def is_on_store(table: Path) -> bool:
-    """True if a table, or a file of one, is on an object store."""
-    return table.parts[:1] in _FIRST
-
-
-def options_of(table: Path) -> dict[str, str] | None:
+def options_of(table: Location) -> dict[str, str] | None:
     """Return how deltalake reaches a table; None for one in a folder."""
-    if not is_on_store(table):
-        return None
-    from lakehouse.storage.stores.store_access import engine_options
-
-    return engine_options(address_of(str(table)))
+    return engine_options(table.address) if isinstance(table, StorePath) else None
 
 
-def delta_table(table: Path) -> DeltaTable:
+def delta_table(table: Location) -> DeltaTable:
     """Return the newest version of a table, to be looked at.
 
     Raises:
@@ -117,16 +67,7 @@ def delta_table(table: Path) -> DeltaTable:
     return DeltaTable(str(table), storage_options=options_of(table))
 
 
-def stores_used() -> set[str]:
-    """Return the schemes of the stores of whose tables this process has asked for some."""
-    return {place.parts[0].removesuffix(":") for place in _HOMES}
-
-
-def record(table: Path) -> None:
-    """Write into the home on which store its tables are, before there is a first one."""
-    for place in table.parents if is_on_store(table) else ():
-        if place in _HOMES:
-            # Tables are created side by side.
-            with _WRITING:
-                if recorded(_HOMES[place]) is None:
-                    write_json(_HOMES[place] / NAME, {"path": str(place)}, durable=True)
+def record(root: Path, tables: Location) -> None:
+    """Write into a home on which store its tables are, before there is a first one."""
+    if isinstance(tables, StorePath) and recorded(root) is None:
+        write_json(root / NAME, {"path": str(tables)}, durable=True)

@@ -59,7 +59,7 @@ async def kept(request: Request, format: Format) -> Response:
     def work(stop: Stop) -> Any:
         before: dict[str, dict[str, Any]] = {}
         rows = []
-        for version in kept_versions(layout_of(request).serving):
+        for version in kept_versions(layout_of(request)):
             now = _facts_at(request, version, stop)
             for stream, facts in now.items():
                 since = _since(before.get(stream), facts)
@@ -83,7 +83,7 @@ async def changes(request: Request, format: Format, asked: Question = Depends(qu
             stop.by(reader.interrupt)
             # Its measure's own aggregate in the current version, for all versions alike.
             question = with_default(reader.connection, asked)
-        for version in kept_versions(layout_of(request).serving):
+        for version in kept_versions(layout_of(request)):
             try:
                 with versions_of(request).reader(version) as reader:
                     stop.by(reader.interrupt)

@@ -105,9 +105,9 @@ class Webhooks:
         now = self._published(), self._checked()
         if now == self._seen and not any(map(self._is_due, self._pauses)):
             return
-        move_in(self._layout.root)
-        with lease(self._layout.delivered_alarms):
-            store = store_of(self._layout.root)
+        move_in(self._layout)
+        with lease(self._layout, self._layout.delivered_alarms):
+            store = store_of(self._layout)
             aside = self._post_again(store)
             delivered = {query: (batch, repair) for query, batch, repair in store.rows(_DELIVERED)}
             # A check that fails may be what keeps anything from being published.
@@ -146,7 +146,7 @@ class Webhooks:
 
     def _deliver_rules(self, store: Store, delivered: Mapping[str, Told], aside: set[Alarm]) -> None:
         table = self._layout.quality
-        with connected({"threads": 1, "memory_limit": "512MB"}) as connection:
+        with connected(self._layout.tables, {"threads": 1, "memory_limit": "512MB"}) as connection:
             for subject, newest_us in newest_runs(connection, table).items():
                 through_us, _ = delivered.get(f"{RULES}{subject}", (None, -1))
                 if through_us == newest_us:

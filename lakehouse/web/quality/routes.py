@@ -49,8 +49,9 @@ async def report(request: Request, stream: str, day: date | None = None) -> Resp
 
 async def _drawn(request: Request, page: Callable[[Asked], str]) -> Response:
     def work(stop: Stop) -> str:
-        with connected({"threads": 1, "memory_limit": "512MB"}) as connection:
+        home = layout_of(request)
+        with connected(home.tables, {"threads": 1, "memory_limit": "512MB"}) as connection:
             stop.by(connection.interrupt)
-            return page(Asked(layout_of(request), connection, request.app.state.options.alerts_url))
+            return page(Asked(home, connection, request.app.state.options.alerts_url))
 
     return HTMLResponse(await work_of(request).run(request, work), headers=_HEADERS)

@@ -19,7 +19,6 @@ from urllib.parse import parse_qsl
 from starlette.types import Scope as Asgi
 
 from lakehouse.storage.layout import Home
-from lakehouse.storage.tables.tables_place import is_on_store
 from lakehouse.web.security.tokens import Token
 
 log = logging.getLogger(__name__)
@@ -32,7 +31,7 @@ class Audit:
     """Writes what is asked of a home's server."""
 
     def __init__(self, layout: Home) -> None:
-        self._file = None if is_on_store(layout.root) else layout.service / "asked.jsonl"
+        self._file = layout.service / "asked.jsonl"
 
     def note(self, scope: Asgi, status: int, seconds: float) -> None:
         """Log a request that has been answered."""

@@ -75,10 +75,10 @@ def read_tokens(layout: Home) -> list[Token]:
     Raises:
         ControlUnreachable: when the control store does not answer.
     """
-    move_in(layout.root)
+    move_in(layout)
     return [
         Token(name, hashed, tuple(json.loads(scopes)), tuple(json.loads(streams)) if streams else None, made)
-        for name, hashed, scopes, streams, made in store_of(layout.root).rows(_ALL)
+        for name, hashed, scopes, streams, made in store_of(layout).rows(_ALL)
     ]
 
 
@@ -109,9 +109,9 @@ def add_token(layout: Home, name: str, scopes: Sequence[Scope], streams: Sequenc
         raise TokenError(f"a token's name has 1 to 100 printable characters, found {name[:100]!r}")
     if streams is not None and {Scope.SQL, Scope.FILE} & set(scopes):
         raise TokenError("scopes sql and file show every stream: they do not go with --stream")
-    move_in(layout.root)
+    move_in(layout)
     token = f"{BEGINS}{secrets.token_urlsafe(32)}"
-    added = store_of(layout.root).change(
+    added = store_of(layout).change(
         _ADD,
         name=name,
         hash=_hash(token),
@@ -131,7 +131,7 @@ def revoke_token(layout: Home, name: str) -> None:
         TokenError: when there is none of that name.
     """
     known = read_tokens(layout)
-    if not store_of(layout.root).change(_REVOKE, name=name):
+    if not store_of(layout).change(_REVOKE, name=name):
         raise TokenError(f"no token {name!r}; there are: {', '.join(one.name for one in known) or 'none'}")
 
 

@@ -23,6 +23,7 @@ from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.runtime.tables import create_tables
 from lakehouse.serving.publish.publish import publish
 from lakehouse.storage.query_meaning import require_same
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import append_arrow, arrow_schema, fitted, open_table
 from lakehouse.storage.tables.table_reads import read_between
 from tests.benchmarks.parts import cpu_s
@@ -65,7 +66,7 @@ def _measured(folder: Path, history: int, batches: int) -> dict[str, float]:
         follow = alarms.Following.of(query, settings.streams, changed, "online", batch)
         own = (follow, layout.alarms("busy"), layout.answers("busy"), tick_us)
         rows = _timed(taken["kept"], lambda own=own: _changes(*own))
-        kept = layout.alarms("busy") / "_standing.parquet"
+        kept = layout.folder_of(layout.alarms("busy")) / "_standing.parquet"
         content = kept.read_bytes()
         kept.unlink()
         _timed(taken["all"], lambda own=own: _changes(*own))
@@ -79,9 +80,9 @@ def _measured(folder: Path, history: int, batches: int) -> dict[str, float]:
     return {name: round(statistics.median(seconds[1:]), 4) for name, seconds in taken.items()}
 
 
-def _changes(follow: alarms.Following, changes: Path, answers: Path, tick_us: int) -> pa.Table:
+def _changes(follow: alarms.Following, changes: Location, answers: Location, tick_us: int) -> pa.Table:
     """Return what the answers of a tick change about alarms."""
-    standing = alarms.standing_alarms(changes, tick_us, tick_us)
+    standing = alarms.standing_alarms(changes, Path(changes), tick_us, tick_us)
     return follow(standing, read_between(answers, ("tick_us", tick_us, None)))
 
 
@@ -107,7 +108,7 @@ def _ended(history: int) -> dict[str, Any]:
     }
 
 
-def _append(table: Path, columns: Any, number: int, **same: Any) -> None:
+def _append(table: Location, columns: Any, number: int, **same: Any) -> None:
     known = open_table(table)
     rows = columns if isinstance(columns, pa.Table) else _table(columns)
     for name, value in same.items():

@@ -23,6 +23,7 @@ from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import read_rows
 from tests.benchmarks.parts import cpu_s
 from tests.support.shuffle_metrics import Meter
@@ -170,7 +171,7 @@ class Lake:
         entry = {"batch": batch, "accepted": len(rows), **times, "newest_us": times["max_event_us"]}
         tables.append_row(entry, ledger, "bench", batch)
 
-    def _as(self, table: Path, rows: pd.DataFrame) -> DataFrame:
+    def _as(self, table: Location, rows: pd.DataFrame) -> DataFrame:
         """Return rows with the columns of a table that they have."""
         there = tables.read(self.spark, table)
         from pyspark.sql.pandas.types import to_arrow_schema

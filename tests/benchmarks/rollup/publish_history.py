@@ -34,6 +34,7 @@ from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
 from lakehouse.storage.layout import Home
 from lakehouse.storage.query_meaning import require_same
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import append_arrow, arrow_schema, fitted, open_table, write_arrow
 from lakehouse.storage.tables.table_reads import read_between
 from tests.benchmarks.parts import cpu_s
@@ -139,11 +140,11 @@ def _lakehouse(folder: Path) -> Settings:
     return settings
 
 
-def _tables(settings: Settings, batch: np.ndarray[Any, Any]) -> Mapping[Path, Table]:
+def _tables(settings: Settings, batch: np.ndarray[Any, Any]) -> Mapping[Location, Table]:
     """Return what some batches add to each table."""
     layout, at = settings.layout, T0_US + batch * 1_000_000
     repair = batch[batch % BATCHES_A_REPAIR == 0] // BATCHES_A_REPAIR
-    found: dict[Path, Table] = {}
+    found: dict[Location, Table] = {}
     for name in STREAMS:
         counts = dict.fromkeys(("records", "received", "accepted"), ROWS)
         times = {"min_event_us": at, "max_event_us": at, "newest_us": at}
@@ -190,14 +191,14 @@ def _arrow(known: Any, columns: Table) -> pa.Table:
     return fitted(pa.table(told), schema)
 
 
-def _append(path: Path, columns: Table, batch: int) -> None:
+def _append(path: Location, columns: Table, batch: int) -> None:
     known = open_table(path)
     append_arrow(known, path, _arrow(known, columns), (f"tidemark-{path.parent.name}-{path.name}", batch))
 
 
-def _write_history(path: Path, columns: Table, commits: int) -> None:
+def _write_history(path: Location, columns: Table, commits: int) -> None:
     """Write rows as the file of a merge of those of so many commits, which are there no more, and a checkpoint."""
-    known, log = open_table(path), path / "_delta_log"
+    known, log = open_table(path), Path(path) / "_delta_log"
     (merged,) = write_arrow(known, path, _arrow(known, columns))
     added = {"partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
     for number in range(1, commits + 1):

@@ -24,6 +24,7 @@ from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.settings import Settings
 from lakehouse.spark.session import started_session
 from lakehouse.storage.control.store import FILE
+from lakehouse.storage.layout import Home, Part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,8 +37,10 @@ FIRST = """
 import sys, time
 from pathlib import Path
 from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.storage.layout import Home
+folder = Path(sys.argv[1])
 started = time.perf_counter()
-ManifestStore(Path(sys.argv[1]))
+ManifestStore(Home(folder.parent.parent).manifests(folder.name))
 print(time.perf_counter() - started)
 """
 
@@ -89,16 +92,20 @@ def _write(folder: Path, batch: int) -> None:
     )
     manifest = Manifest(batch, "files", files)
     (folder / f"{batch:08d}.json").write_text(json.dumps(asdict(manifest)))
-    ManifestRows(folder).add(manifest, Known().after(manifest))
+    ManifestRows(_part(folder)).add(manifest, Known().after(manifest))
+
+
+def _part(folder: Path) -> Part:
+    return Home(folder.parent.parent).manifests(folder.name)
 
 
 def _ours(folder: Path, last: int, turns: int) -> float:
-    ManifestStore(folder)
+    ManifestStore(_part(folder))
     taken = []
     for turn in range(1, turns + 1):
         _write(folder, last + turn)
         started = time.perf_counter()
-        assert ManifestStore(folder).last_batch == last + turn
+        assert ManifestStore(_part(folder)).last_batch == last + turn
         taken.append(time.perf_counter() - started)
     return statistics.median(taken)
 

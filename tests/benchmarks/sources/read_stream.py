@@ -186,7 +186,7 @@ def watching(way: str, home: Home, every_s: float) -> Iterator[Queue[float]]:
 
 def _serve(home: Home, every_s: float, done: Queue[float], ended: Event) -> None:
     settings = home.settings
-    probe = probe_of(settings.stream("readings").source, settings.layout.manifests("readings"))
+    probe = probe_of(settings.stream("readings").source, settings.layout.manifests("readings").folder)
     seen = None
     while not ended.wait(every_s):
         found = probe()

@@ -129,7 +129,7 @@ def test_forgetting_is_refused_while_the_query_runs(called: Tidemark, tmp_path: 
     settings = declare(tmp_path)
     run_by_hand(settings)
 
-    with lease(settings.layout.queries("replies")):
+    with lease(settings.layout, settings.layout.queries("replies")):
         ended = called("queries", "--forget", "replies", "--yes")
 
     assert ended.returncode == 1 and "another process writes this table now" in ended.stderr

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from functools import reduce
 from operator import and_
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -171,7 +172,8 @@ def test_repeats_are_found_once_files_of_raw_are_merged_and_once_rows_were_retra
     DeltaTable.forPath(stream.spark, str(raw)).optimize().executeCompaction()
     DeltaTable.forPath(stream.spark, str(raw)).delete(f"event_us = {(T0 + 1) * 10**6}")
     stream.land(
-        "again.ndjson", "".join((raw.parents[2] / "landing" / f"{n}.ndjson").read_text() for n in range(3))
+        "again.ndjson",
+        "".join((Path(raw).parents[2] / "landing" / f"{n}.ndjson").read_text() for n in range(3)),
     )
 
     stream.ingest()

@@ -15,6 +15,7 @@ from lakehouse.ingest.sources import object_store
 from lakehouse.ingest.sources.files import matching
 from lakehouse.ingest.sources.landed_content import delete
 from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.storage.layout import Home
 from lakehouse.storage.stores import store_files
 from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
 from lakehouse.storage.stores.store_objects import Written
@@ -100,7 +101,7 @@ def test_look_for_more_begins_behind_the_last_key(
     landing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ordered = source(f"{landing}/*.csv", key_order="time", full_listing="1d")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     for number in range(5):
         put(f"{landing}/2026-01-05T{number}.csv", b"")
     assert store.add_files(ordered) == 5
@@ -118,7 +119,7 @@ def test_look_for_more_begins_behind_the_last_key(
     monkeypatch.setattr(object_store, "listed", noting)
     put(f"{landing}/2026-01-06T0.csv", b"")
 
-    assert ManifestStore(tmp_path / "var" / "manifests" / "s").add_files(ordered) == 1
+    assert ManifestStore(Home(tmp_path / "var").manifests("s")).add_files(ordered) == 1
     assert asked == ["2026-01-06T0.csv"]
 
 

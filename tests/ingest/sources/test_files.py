@@ -10,6 +10,7 @@ import pytest
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources.files import matching
 from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.storage.layout import Home
 
 
 def source(folder: Path, **options: object) -> Source:
@@ -19,7 +20,7 @@ def source(folder: Path, **options: object) -> Source:
 def test_files_are_cut_into_batches_by_count_and_bytes(tmp_path: Path) -> None:
     for name in "abcd":
         (tmp_path / name).write_text("x\n" + name * 10)
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
 
     store.add_files(source(tmp_path, batch_files=3))
 
@@ -28,9 +29,9 @@ def test_files_are_cut_into_batches_by_count_and_bytes(tmp_path: Path) -> None:
 
 def test_file_is_handed_out_once_however_often_it_is_listed(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x\n1\n")
-    ManifestStore(tmp_path / "var" / "manifests" / "s").add_files(source(tmp_path))
+    ManifestStore(Home(tmp_path / "var").manifests("s")).add_files(source(tmp_path))
 
-    again = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    again = ManifestStore(Home(tmp_path / "var").manifests("s"))
 
     assert (again.add_files(source(tmp_path)), again.last_batch) == (0, 1)
 
@@ -38,7 +39,7 @@ def test_file_is_handed_out_once_however_often_it_is_listed(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", [".hidden", "_log", "a.tmp", "b.part", "c.inprogress"])
 def test_unfinished_and_hidden_names_are_not_taken(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("x\n1\n")
-    assert ManifestStore(tmp_path / "var" / "manifests" / "s").add_files(source(tmp_path)) == 0
+    assert ManifestStore(Home(tmp_path / "var").manifests("s")).add_files(source(tmp_path)) == 0
 
 
 def test_what_is_no_file_or_has_gone_since_it_was_listed_is_passed_over(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_what_is_no_file_or_has_gone_since_it_was_listed_is_passed_over(tmp_path
 
 def test_file_still_being_written_waits_until_it_has_settled(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x\n1\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     assert store.add_files(source(tmp_path, settle="1h")) == 0
 
     os.utime(tmp_path / "a", (1, 1))
@@ -67,7 +68,7 @@ def test_file_still_being_written_waits_until_it_has_settled(tmp_path: Path) -> 
 
 def test_file_of_another_size_than_when_it_was_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x\n1\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(source(tmp_path))
 
     (tmp_path / "a").write_text("x\n2\n3\n")
@@ -78,7 +79,7 @@ def test_file_of_another_size_than_when_it_was_read_is_told(tmp_path: Path) -> N
 
 def test_file_corrected_in_place_is_told_of_until_it_is_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x\n21.5\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(source(tmp_path))
     told = list[list[str]]()
 
@@ -94,7 +95,7 @@ def test_file_corrected_in_place_is_told_of_until_it_is_as_it_was(tmp_path: Path
 
 def test_file_that_only_grew_is_told_of_with_how_much(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x\n1\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(source(tmp_path))
 
     (tmp_path / "a").write_text("x\n1\n2\n")
@@ -110,7 +111,7 @@ def test_files_restored_without_their_times_are_compared_once_and_nothing_is_sai
 ) -> None:
     for name in "abc":
         (tmp_path / name).write_text(f"x\n{name}\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(source(tmp_path))
     read = list[str]()
 
@@ -131,10 +132,10 @@ def test_a_landing_folder_that_is_moved_has_been_read(tmp_path: Path) -> None:
     before, after = tmp_path / "before", tmp_path / "after"
     (before / "in" / "x").mkdir(parents=True)
     (before / "in" / "x" / "1.csv").write_text("x\n1\n")
-    ManifestStore(before / "var" / "manifests" / "s").add_files(source(before, path=f"{before}/in/*/*.csv"))
+    ManifestStore(Home(before / "var").manifests("s")).add_files(source(before, path=f"{before}/in/*/*.csv"))
 
     before.rename(after)
-    store = ManifestStore(after / "var" / "manifests" / "s")
+    store = ManifestStore(Home(after / "var").manifests("s"))
 
     assert [file.path for file in store.behind(0)[0].files] == ["x/1.csv"]
     assert store.new_files(source(after, path=f"{after}/in/*/*.csv")) == [] and store.changed_files == []
@@ -145,7 +146,7 @@ def test_a_file_met_again_under_another_name_is_told_of_and_read_only_to_be_comp
     tmp_path: Path, is_compared: bool
 ) -> None:
     (tmp_path / "log.csv").write_text("x\n1\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
 
     def add() -> int:
         return store.add_files(source(tmp_path), lambda _: True, is_compared)
@@ -160,13 +161,13 @@ def test_a_file_met_again_under_another_name_is_told_of_and_read_only_to_be_comp
     assert (repeat.file.path, repeat.read_as, repeat.batch, read) == ("log.csv.1", "log.csv", 1, is_compared)
     assert str(repeat).startswith("log.csv.1 has the content of log.csv read in batch 1; ")
     assert [file.path for file in store.behind(0)[-1].files] == ["log.csv.1"] * is_compared
-    assert add() == 0 and ManifestStore(store.folder).behind(0) == store.behind(0)
+    assert add() == 0 and ManifestStore(store.part).behind(0) == store.behind(0)
 
 
 def test_two_new_files_of_one_content_are_read_once(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / name).write_text("x\n1\n" if name != "b" else "x\n2\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
 
     assert store.add_files(source(tmp_path), lambda _: True) == 2
 
@@ -177,14 +178,14 @@ def test_two_new_files_of_one_content_are_read_once(tmp_path: Path) -> None:
 
 def test_header_with_a_byte_order_mark_and_spaces_is_read_clean(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress("\ufeff time , temp\n1,2\n".encode()))
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(source(tmp_path))
     assert store.behind(0)[0].files[0].fields == ("time", "temp")
 
 
 def test_zeek_header_names_the_fields(tmp_path: Path) -> None:
     (tmp_path / "conn.log").write_text("#separator \\x09\n#fields\tts\tuid\n1.0\tx\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(source(tmp_path, format="zeek"))
     assert store.behind(0)[0].files[0].fields == ("ts", "uid")
 
@@ -196,7 +197,7 @@ def test_a_header_of_very_many_fields_is_refused_with_their_number(
     tmp_path: Path, format: str, head: bytes
 ) -> None:
     (tmp_path / "wide.log").write_bytes(head + b"\n1\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(source(tmp_path, format=format))
     told = store.behind(0)[0].files[0].unreadable or ""
     assert told.endswith("its header has 5001 fields; expected at most 5000")
@@ -204,18 +205,18 @@ def test_a_header_of_very_many_fields_is_refused_with_their_number(
 
 def test_file_that_is_no_gzip_is_handed_out_with_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_text("this is not gzip")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(source(tmp_path))
     assert "incorrect header check" in (store.behind(0)[0].files[0].unreadable or "")
 
 
 def test_manifest_reads_back_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x,é\n1,2\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(source(tmp_path))
     store.add_requeue(("clock",))
 
-    again = ManifestStore(store.folder).behind(0)
+    again = ManifestStore(store.part).behind(0)
 
     assert again == store.behind(0) and [each.kind for each in again] == ["files", "requeue"]
     assert again[0].files[0].fields == ("x", "é")
@@ -229,12 +230,12 @@ def test_columns_gained_lost_and_retyped_are_told_with_the_batch_that_brings_the
     ]
     for number, record in enumerate(records):
         (tmp_path / f"{number}.ndjson").write_text(record + "\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
 
     store.add_files(source(tmp_path, format="ndjson", batch_files=1))
 
     assert [
-        manifest.schema_changes for manifest in ManifestStore(tmp_path / "var" / "manifests" / "s").behind(0)
+        manifest.schema_changes for manifest in ManifestStore(Home(tmp_path / "var").manifests("s")).behind(0)
     ] == [
         (),
         ("1.ndjson: gained gps.lat", "1.ndjson: temp was number, is string"),
@@ -245,7 +246,7 @@ def test_columns_gained_lost_and_retyped_are_told_with_the_batch_that_brings_the
 def test_header_names_are_columns_and_one_that_comes_back_is_no_gain(tmp_path: Path) -> None:
     for name, header in {"a": "ts,temp", "b": "ts", "c": "ts,temp"}.items():
         (tmp_path / name).write_text(header + "\n1,2\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
 
     store.add_files(source(tmp_path))
 
@@ -255,7 +256,7 @@ def test_header_names_are_columns_and_one_that_comes_back_is_no_gain(tmp_path: P
 def test_a_file_that_breaks_off_is_still_read_as_far_as_it_goes(tmp_path: Path) -> None:
     whole = gzip.compress(b'{"ts": 1}\n' * 50)
     (tmp_path / "a.ndjson.gz").write_bytes(whole[: len(whole) - 6])
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
 
     store.add_files(source(tmp_path, format="ndjson"))
 
@@ -278,7 +279,7 @@ def test_names_that_a_header_repeats_are_numbered(
     tmp_path: Path, header: str, fields: tuple[str, ...]
 ) -> None:
     (tmp_path / "a.csv").write_text(f"{header}\n1\n", encoding="utf-8")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(source(tmp_path))
     assert store.behind(0)[0].files[0].fields == fields
 
@@ -286,7 +287,7 @@ def test_names_that_a_header_repeats_are_numbered(
 def test_a_repeated_name_is_reported_with_the_batch_that_meets_it_first(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / name).write_text(f"at,Temp,Temp{',x' if name == 'c' else ''}\n1,2,3\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
 
     store.add_files(source(tmp_path, batch_files=1))
 
@@ -299,7 +300,7 @@ def test_a_repeated_name_is_reported_with_the_batch_that_meets_it_first(tmp_path
 
 def test_names_that_are_not_utf8_stay_apart(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes("at,Temp [°C],Temp [µC]\n".encode("latin-1") + b"1,2,3\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
 
     store.add_files(source(tmp_path))
 

@@ -21,6 +21,7 @@ from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.storage.control.local import LocalStore
 from lakehouse.storage.control.manifests import names_in
 from lakehouse.storage.control.store import FILE
+from lakehouse.storage.layout import Home
 
 ID = "cotmujI_SuCbmLd1Pj57BQ"
 
@@ -63,8 +64,8 @@ def test_a_store_that_is_opened_for_each_step_says_what_one_says_that_stays_open
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        asked, opened = source(folder), folder / "var" / "manifests" / "opened"
-        stays = ManifestStore(folder / "var" / "manifests" / "stays")
+        asked, opened = source(folder), Home(folder / "var").manifests("opened")
+        stays = ManifestStore(Home(folder / "var").manifests("stays"))
         for number, step in enumerate(steps):
             stores = [ManifestStore(opened), stays]
             _take(step, number, stores, folder)
@@ -95,22 +96,22 @@ def _take(step: tuple[str, object], number: int, stores: list[ManifestStore], fo
 
 
 def test_a_manifest_is_written_once_by_whichever_store_comes_first(tmp_path: Path) -> None:
-    first, second = (ManifestStore(tmp_path / "var" / "manifests" / "s") for _ in range(2))
+    first, second = (ManifestStore(Home(tmp_path / "var").manifests("s")) for _ in range(2))
     first.add_requeue(("first",))
 
     with pytest.raises(FileExistsError):
         second.add_requeue(("second",))
-    assert [each.reasons for each in ManifestStore(first.folder).behind(0)] == [("first",)]
+    assert [each.reasons for each in ManifestStore(first.part).behind(0)] == [("first",)]
 
 
 def test_columns_are_compared_with_those_of_files_long_ago(tmp_path: Path) -> None:
     land(tmp_path, "a", "time,temp,room")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(source(tmp_path))
     land(tmp_path, "b", "time,temp")
     store.add_files(source(tmp_path))
     store.add_ranges([()] * 9)
-    store = ManifestStore(store.folder)
+    store = ManifestStore(store.part)
 
     land(tmp_path, "c", "time,room,floor")
     store.add_files(source(tmp_path))
@@ -120,7 +121,7 @@ def test_columns_are_compared_with_those_of_files_long_ago(tmp_path: Path) -> No
 
 def test_a_question_about_old_files_costs_no_more_behind_many_manifests(tmp_path: Path) -> None:
     """Every question is a search of an index: none goes through the rows of a stream."""
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     land(tmp_path, "abcd")
     store.add_files(source(tmp_path))
     plans = list[str]()
@@ -132,12 +133,12 @@ def test_a_question_about_old_files_costs_no_more_behind_many_manifests(tmp_path
             return database.execute(statement, asked).fetchall()
 
         patch.setattr(LocalStore, "rows", explained)
-        again = ManifestStore(store.folder)
+        again = ManifestStore(store.part)
         again.new_files(source(tmp_path))
         again.files_of(["a.csv"])
         again.behind(0)
         again.add_files(source(tmp_path), lambda _: False)
-        names_in(tmp_path / "var", "manifests")
+        names_in(Home(tmp_path / "var"), "manifests")
 
     tables = [plan for plan in plans if "tidemark_" in plan or " m " in plan]
     assert tables and not [plan for plan in tables if not plan.startswith("SEARCH")]
@@ -149,7 +150,8 @@ from dataclasses import replace
 from pathlib import Path
 from lakehouse.ingest.sources.manifest import halves
 from lakehouse.ingest.sources.manifest_store import ManifestStore
-store = ManifestStore(Path(sys.argv[1]))
+from lakehouse.storage.layout import Home
+store = ManifestStore(Home(Path(sys.argv[1])).manifests("s"))
 one = store.behind(1)[0]
 store.put_in_place(replace(one, kind="split", files=()), *halves(one))
 """
@@ -158,14 +160,16 @@ store.put_in_place(replace(one, kind="split", files=()), *halves(one))
 def test_killed_after_a_split_each_file_is_in_one_manifest(tmp_path: Path) -> None:
     land(tmp_path, "abcdefg")
     files = source(tmp_path)
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(files)
     environment = os.environ | {"TIDEMARK_CRASH_AT": "ingest.manifest-written"}
 
-    ended = subprocess.run([sys.executable, "-c", HALVED, str(store.folder)], env=environment, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", HALVED, str(store.part.home.root)], env=environment, check=False
+    )
 
     assert ended.returncode == -signal.SIGKILL
-    again = ManifestStore(store.folder)
+    again = ManifestStore(store.part)
     again.add_files(files)
     assert sorted(os.path.basename(f.path)[0] for m in again.behind(0) for f in m.files) == list("abcdefg")
     assert [each.batch for each in again.behind(0)] == list(range(1, again.last_batch + 1))

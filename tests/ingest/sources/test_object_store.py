@@ -21,6 +21,7 @@ from lakehouse.ingest.sources.files import matching
 from lakehouse.ingest.sources.landed_content import Landing, blocks
 from lakehouse.ingest.sources.lines import numbered_lines, records_of
 from lakehouse.ingest.sources.manifest_store import ManifestStore
+from lakehouse.storage.layout import Home
 from lakehouse.storage.stores import store_access, store_files, store_objects
 from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
 from lakehouse.storage.stores.store_objects import Piece
@@ -179,7 +180,7 @@ def test_object_that_is_replaced_after_it_was_listed_is_not_read(
     csv = source(empty, "in/*.csv")
     for name, first in (("a", b"x,y\n1,2\n"), ("b", b"x,y\n5,6\n"), ("c", b"")):
         empty.put(f"in/{name}.csv", first)
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     store.add_files(csv)
     empty.put("in/a.csv", content)
 
@@ -301,7 +302,7 @@ def test_look_for_more_costs_no_more_with_the_age_of_the_store(
     )
     for number in range(25):
         empty.put(f"in/2026-01-05T{number:05}.csv", b"{}\n")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     with requests(empty) as first:
         assert store.add_files(ordered) == 25
     aged(monkeypatch, 11)
@@ -310,7 +311,7 @@ def test_look_for_more_costs_no_more_with_the_age_of_the_store(
     empty.put("in/2026-01-06T00001.csv", b"{}\n")
 
     with requests(empty) as third:
-        assert ManifestStore(tmp_path / "var" / "manifests" / "s").add_files(ordered) == 1
+        assert ManifestStore(Home(tmp_path / "var").manifests("s")).add_files(ordered) == 1
 
     listings = [[each for each in asked if "list-type" in each] for asked in (first, second, third)]
     assert [len(each) for each in listings] == [1, 1, 1]
@@ -319,7 +320,7 @@ def test_look_for_more_costs_no_more_with_the_age_of_the_store(
         False,
         True,
     ]
-    assert (len(third), len(ManifestStore(tmp_path / "var" / "manifests" / "s").behind(0))) == (2, 2)
+    assert (len(third), len(ManifestStore(Home(tmp_path / "var").manifests("s")).behind(0))) == (2, 2)
 
 
 @pytest.mark.parametrize("late", ["a little", "a lot"])
@@ -327,7 +328,7 @@ def test_key_that_comes_behind_a_greater_one_is_found(
     empty: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
 ) -> None:
     ordered = source(empty, "in/*.csv", key_order="time", full_listing="1h", format="ndjson")
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
     for key in ("a", "c"):
         empty.put(f"in/{key}.csv", b"")
     assert store.add_files(ordered) == 2
@@ -356,7 +357,7 @@ def test_object_that_is_not_given_waits_and_stops_no_other(
         return given(place, at, size, tag)
 
     monkeypatch.setattr(store_objects, "piece", not_all)
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
 
     assert store.add_files(source(empty, "in/*.csv")) == 1
     with pytest.raises(StoreUnavailable, match=r"none of 1 new objects can be read: .*AccessDenied"):
@@ -412,7 +413,7 @@ def test_connection_that_breaks_off_in_the_midst_of_an_object_is_tried_again(emp
 
 def test_small_object_costs_one_request_to_look_at_and_one_to_read(empty: S3, tmp_path: Path) -> None:
     empty.put("in/a.csv", b"x,y\n1,2\n")
-    store, csv = ManifestStore(tmp_path / "var" / "manifests" / "s"), source(empty, "in/*.csv")
+    store, csv = ManifestStore(Home(tmp_path / "var").manifests("s")), source(empty, "in/*.csv")
     with requests(empty) as asked:
         store.add_files(csv)
         for _ in records_of(store.behind(0)[0].files[0], csv):

@@ -13,6 +13,7 @@ from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import landed_content
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.ingest.sources.packets import PACKET_FIELDS, numbered_packets
+from lakehouse.storage.layout import Home
 from tests.algorithms.packets import made
 
 FRAME = made.ethernet(made.ipv4(body=made.tcp(40000, 443, 2)))
@@ -125,7 +126,7 @@ def test_a_file_that_is_no_capture_is_handed_out_with_what_is_wrong(
     tmp_path: Path, content: bytes, told: str
 ) -> None:
     (tmp_path / "a.pcap").write_bytes(content)
-    store = ManifestStore(tmp_path / "var" / "manifests" / "s")
+    store = ManifestStore(Home(tmp_path / "var").manifests("s"))
 
     store.add_files(Source.model_validate({"path": f"{tmp_path}/*.pcap", "format": "pcap", "settle": 0}))
 

@@ -86,7 +86,7 @@ def table_in(folder: Path) -> Path:
     declared = declare(folder, busy=TEXT)
     query = query_of(TEXT, declared.streams)
     create_tables(declared.layout, query, declared.streams)
-    return declared.layout.alarms("busy")
+    return Path(declared.layout.alarms("busy"))
 
 
 def append(alarms: Path, changes: list[Change], batch: int) -> None:
@@ -146,7 +146,7 @@ def test_what_stands_is_what_all_changes_come_to(seed: int) -> None:
             # Most look at what is new, a repair further back than was thought.
             from_us = now if dice.randrange(3) else dice.randrange(now + 1)
 
-            found = standing_alarms(alarms, from_us, now - 2)
+            found = standing_alarms(alarms, alarms, from_us, now - 2)
 
             assert found is not None
             assert in_order(found.to_pylist()) == in_order(expected(alarms, from_us))
@@ -156,13 +156,13 @@ def test_a_batch_reads_only_what_was_committed_since(tmp_path: Path) -> None:
     alarms = table_in(tmp_path)
     ended = {"place": "hall", "state": "cleared", "cleared_us": 1, "raised_us": 0, "change": 0}
     append(alarms, [ended | {"alarm": f"old{place}"} for place in range(100)], 1)
-    standing_alarms(alarms, 10, 5)
+    standing_alarms(alarms, alarms, 10, 5)
     for path in alarms.rglob("*.parquet"):
         if not path.name.startswith("_"):
             path.write_bytes(b"never read again")
     append(alarms, [ended | {"alarm": "new", "cleared_us": 11}], 2)
 
-    found = standing_alarms(alarms, 10, 5)
+    found = standing_alarms(alarms, alarms, 10, 5)
 
     assert found is not None and found["alarm"].to_pylist() == ["new"]
 
@@ -172,10 +172,10 @@ def test_a_file_that_is_damaged_or_of_another_table_is_made_again(tmp_path: Path
     change = {"place": "hall", "state": "raised", "raised_us": 0, "change": 0}
     for table, name in ((alarms, "own"), (other, "foreign")):
         append(table, [change | {"alarm": name}], 1)
-        standing_alarms(table, 10, 5)
+        standing_alarms(table, table, 10, 5)
     for content in (b"", b"PAR1 cut", (other / "_standing.parquet").read_bytes()):
         (alarms / "_standing.parquet").write_bytes(content)
 
-        found = standing_alarms(alarms, 10, 5)
+        found = standing_alarms(alarms, alarms, 10, 5)
 
         assert found is not None and found["alarm"].to_pylist() == ["own"]

@@ -38,30 +38,30 @@ def test_the_last_plan_is_the_one_begun_else_the_finished_one_and_one_that_is_go
 ) -> None:
     plans = [BatchManifest(number, ((number - 1, number), (0, number))) for number in (1, 2)]
     for plan in plans:
-        write_manifest(tmp_path / "batch_manifests" / "q", "batch", plan)
-    write_manifest(tmp_path / "batch_manifests" / "q", "repair", BatchManifest(1, ((0, 2),)))
+        write_manifest(Home(tmp_path).batch_manifests("q"), "batch", plan)
+    write_manifest(Home(tmp_path).batch_manifests("q"), "repair", BatchManifest(1, ((0, 2),)))
 
-    assert [last_manifest(tmp_path / "batch_manifests" / "q", "batch", done) for done in (0, 1, 2)] == [
+    assert [last_manifest(Home(tmp_path).batch_manifests("q"), "batch", done) for done in (0, 1, 2)] == [
         plans[0],
         plans[1],
         plans[1],
     ]
-    assert last_manifest(tmp_path / "batch_manifests" / "q", "repair", 1) == BatchManifest(1, ((0, 2),))
-    assert last_manifest(tmp_path / "batch_manifests" / "other", "batch", 0) is None
+    assert last_manifest(Home(tmp_path).batch_manifests("q"), "repair", 1) == BatchManifest(1, ((0, 2),))
+    assert last_manifest(Home(tmp_path).batch_manifests("other"), "batch", 0) is None
     with pytest.raises(
         ManifestMissing, match=r"batch manifest 3 of query q is not in the control store.*--forget q"
     ):
-        last_manifest(tmp_path / "batch_manifests" / "q", "batch", 3)
+        last_manifest(Home(tmp_path).batch_manifests("q"), "batch", 3)
 
 
 def test_which_repairs_a_batch_is_told_of_is_read_back(tmp_path: Path) -> None:
-    write_manifest(tmp_path / "batch_manifests" / "q", "batch", BatchManifest(1, ((0, 1), (0, 1))))
+    write_manifest(Home(tmp_path).batch_manifests("q"), "batch", BatchManifest(1, ((0, 1), (0, 1))))
     write_manifest(
-        tmp_path / "batch_manifests" / "q", "batch", BatchManifest(2, ((1, 2), (1, 2)), through_repair=3)
+        Home(tmp_path).batch_manifests("q"), "batch", BatchManifest(2, ((1, 2), (1, 2)), through_repair=3)
     )
 
     assert [
-        require_manifest(tmp_path / "batch_manifests" / "q", "batch", number).through_repair
+        require_manifest(Home(tmp_path).batch_manifests("q"), "batch", number).through_repair
         for number in (1, 2)
     ] == [0, 3]
 

@@ -12,6 +12,7 @@ from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, write
 from lakehouse.queries.runtime.tables import drop_old_states
 from lakehouse.spark import tables
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import read_rows
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 COLUMNS = ("bucket", "part", "content", "leave_us", "batch")
 
 
-def _append(table: Path, rows: list[tuple[Any, ...]], batch: int) -> None:
+def _append(table: Location, rows: list[tuple[Any, ...]], batch: int) -> None:
     found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     tables.append_rows(found, table, "query-q", batch)
 

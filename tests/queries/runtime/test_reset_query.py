@@ -25,7 +25,7 @@ def layout(tmp_path: Path) -> Home:
     for query in ("replies", "near"):
         for table in home.tables_of(query):
             (table / "_delta_log").mkdir(parents=True)
-            (table / "part-0.parquet").write_bytes(b"rows")
+            Path(table, "part-0.parquet").write_bytes(b"rows")
         replace_definition(home.batch_manifests(query), MEANING, MEANING)
         write_manifest(home.batch_manifests(query), "batch", BatchManifest(1, ((0, 1), (0, 1))))
         for job in forgetting.JOBS:
@@ -34,8 +34,8 @@ def layout(tmp_path: Path) -> Home:
 
 
 def _traces(layout: Home, query: str) -> list[object]:
-    left = [place for place in layout.tables_of(query) if place.exists()]
-    left += [layout.batch_manifests(query)] * (query in names_in(layout.root, "batch_manifests"))
+    left: list[object] = [place for place in layout.tables_of(query) if place.exists()]
+    left += [layout.batch_manifests(query)] * (query in names_in(layout, "batch_manifests"))
     return [*left, *(outcome for outcome in read_all(layout) if outcome["stream"] == query)]
 
 
@@ -58,7 +58,7 @@ def test_a_query_that_never_ran_is_forgotten_as_well(tmp_path: Path) -> None:
 def test_it_is_refused_while_the_query_is_run_or_repaired(layout: Home, held: str) -> None:
     before = _traces(layout, "replies")
 
-    with lease(getattr(layout, held)("replies")), pytest.raises(LeaseHeld):
+    with lease(layout, getattr(layout, held)("replies")), pytest.raises(LeaseHeld):
         forget(layout, "replies")
 
     assert _traces(layout, "replies") == before

@@ -17,6 +17,7 @@ from lakehouse.queries.kind import KINDS
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics
 from lakehouse.queries.runtime.snapshot import folded, nothing, read_published_metrics
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import append_arrow, create_table, open_table
 
 KIND = replace(
@@ -84,7 +85,7 @@ class Metrics:
         return read_published_metrics(self.home, "q", KIND, before)
 
 
-def write(path: Path, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
+def write(path: Location, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
     if not path.exists():
         from deltalake import Schema
 

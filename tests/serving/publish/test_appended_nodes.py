@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from lakehouse.serving.publish.publish import publish, shared_batches
 from lakehouse.serving.publish.snapshot import StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import open_table
 from tests.serving.publish.test_changes import batches, content, whole
 from tests.serving.streams import Row
@@ -48,7 +50,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def names(found: list[Path] | None) -> list[str] | None:
+def names(found: Sequence[Location] | None) -> list[str] | None:
     return None if found is None else [path.name for path in found]
 
 
@@ -154,7 +156,7 @@ def test_a_ledger_that_is_not_there_tells_nothing_and_one_without_news_is_not_as
     home, (first, second) = Home(tmp_path / "home"), batches(5, 2)
     publish(home, [append_batch(home, first, tmp_path / "1")])
     told = append_batch(home, first + second, tmp_path / "2")
-    home.ledger("forever").rename(tmp_path / "gone")
+    Path(home.ledger("forever")).rename(tmp_path / "gone")
 
     assert with_changes(home, told, {"forever": 1}) is None
     assert with_changes(home, told, {"forever": 2}) is not None

@@ -28,7 +28,7 @@ def in_order(excluded: re.Match[str]) -> str:
 
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_copied_macros_are_those_that_the_statements_create(tmp_path: Path, is_shared: bool) -> None:
-    with drafted(tmp_path / "version.duckdb") as connection:
+    with drafted(tmp_path / "version.duckdb", tmp_path) as connection:
         write_tables(connection, 1, [])
         names = connection.execute(
             "SELECT DISTINCT function_name FROM duckdb_functions() "
@@ -39,7 +39,7 @@ def test_copied_macros_are_those_that_the_statements_create(tmp_path: Path, is_s
                 connection.execute(f"DROP {kind} IF EXISTS {name}")
         for created in macros(is_shared=is_shared):
             connection.execute(created)
-    with drafted(tmp_path / "copied.duckdb") as connection:
+    with drafted(tmp_path / "copied.duckdb", tmp_path) as connection:
         create_macros(connection, is_shared=is_shared)
 
     expected, copied = macros_of(tmp_path / "version.duckdb"), macros_of(tmp_path / "copied.duckdb")
@@ -50,7 +50,7 @@ def test_copied_macros_are_those_that_the_statements_create(tmp_path: Path, is_s
 
 def test_versions_with_segments_read_the_newest_of_their_nodes(tmp_path: Path) -> None:
     for is_shared in (False, True):
-        with drafted(tmp_path / f"{is_shared}.duckdb") as connection:
+        with drafted(tmp_path / f"{is_shared}.duckdb", tmp_path) as connection:
             create_macros(connection, is_shared=is_shared)
 
     alone, shared = macros_of(tmp_path / "False.duckdb"), macros_of(tmp_path / "True.duckdb")
@@ -59,7 +59,7 @@ def test_versions_with_segments_read_the_newest_of_their_nodes(tmp_path: Path) -
 
 
 def test_no_file_is_left_beside_a_version(tmp_path: Path) -> None:
-    with drafted(tmp_path / "version.duckdb") as connection:
+    with drafted(tmp_path / "version.duckdb", tmp_path) as connection:
         create_macros(connection, tmp_path)
 
     assert [path.name for path in tmp_path.iterdir()] == ["version.duckdb"]

@@ -31,7 +31,7 @@ def columns(temp: float) -> list[ColumnProfile]:
 
 def test_the_newest_day_is_shown_with_the_days_before_it_and_nothing_of_it_is_markup(tmp_path: Path) -> None:
     home = reported(tmp_path)
-    with connected() as connection:
+    with connected(home.tables) as connection:
         assert Asked(home, connection).report("rooms")["profile"] == []
         days = [(DAY - DAY_US, 19.0), (DAY, 20.0), (DAY + DAY_US, 50.0)]
         rows = [one.as_row() | {"batch": 1, "day_us": day} for day, temp in days for one in columns(temp)]

@@ -24,7 +24,7 @@ FIRST, SECOND, THIRD = date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)
 @pytest.fixture
 def asked(tmp_path: Path) -> Iterator[Asked]:
     home = reported(tmp_path)
-    with connected() as connection:
+    with connected(home.tables) as connection:
         yield Asked(home, connection)
 
 

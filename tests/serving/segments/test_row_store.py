@@ -56,7 +56,7 @@ class Growing:
     def __init__(self, folder: Path, joined: Joined) -> None:
         self.home, self.joined, self.kept = Home(folder), replace(joined, pairs=[]), folder / "kept"
         self.joined.write(self.home)
-        self.home.pairs("answers").rename(self.kept)
+        Path(self.home.pairs("answers")).rename(self.kept)
 
     def add(self, pairs: list[Pair]) -> None:
         """Append pairs, of finished batches or not."""

@@ -23,13 +23,12 @@ from lakehouse.serving.versions.versions import (
     current_version,
     segment_path,
     segments_of,
-    store_of,
     versions,
 )
+from lakehouse.storage.layout import Home
 from lakehouse.storage.stores import store_access
 from lakehouse.storage.stores.store_access import StoreUnavailable
 from lakehouse.storage.stores.store_path import StorePath
-from lakehouse.storage.tables.tables_place import use
 from tests.support.stores.s3 import BUCKET, S3, named
 
 pytestmark = pytest.mark.slow
@@ -44,16 +43,15 @@ def store() -> Iterator[S3]:
 @pytest.fixture
 def there(store: S3, tmp_path: Path, request: pytest.FixtureRequest) -> StorePath:
     """Where the versions of this test's home are on the store."""
-    found = store_of(machine(tmp_path, "publisher", request.node.name))
+    found = machine(tmp_path, "publisher", request.node.name).published
     assert found is not None
     return found
 
 
-def machine(folder: Path, name: str, home: str) -> Path:
-    """Return the folder ``serving`` of a machine of its own, whose home has its tables on the store."""
+def machine(folder: Path, name: str, home: str) -> Home:
+    """Return the home of a machine of its own, which has its tables on the store."""
     (folder / name / "serving").mkdir(parents=True, exist_ok=True)
-    use(folder / name, f"s3://{BUCKET}/{home}")
-    return folder / name / "serving"
+    return Home(folder / name, f"s3://{BUCKET}/{home}")
 
 
 def published(folder: Path, there: StorePath, version: int, segments: dict[str, str]) -> None:
@@ -98,14 +96,17 @@ def test_another_machine_reads_what_was_published_and_fetches_what_versions_shar
     with hold_downloaded(reader) as held:
         assert (held.version, told(held.path)) == (1, "version 1")
         published(publisher, there, 2, {"00000001": "one", "00000002": "two"})
-        download_current(reader, there)
+        download_current(reader.serving, there)
 
-    assert current_version(reader) == 2
-    assert segments_of(reader / "00000002.duckdb") == ["00000001", "00000002"]
-    assert told(segment_path(reader, "00000001")) == "one" and told(segment_path(reader, "00000002")) == "two"
+    assert current_version(reader.serving) == 2
+    assert segments_of(reader.serving / "00000002.duckdb") == ["00000001", "00000002"]
+    assert (
+        told(segment_path(reader.serving, "00000001")) == "one"
+        and told(segment_path(reader.serving, "00000002")) == "two"
+    )
     # Own file and segment of each, and of the second version not the segment that the first has.
     assert moved == ["00000001"] * 4 + ["00000002"] * 4
-    download_current(reader, there)
+    download_current(reader.serving, there)
     assert len(moved) == 8
 
 
@@ -150,9 +151,9 @@ def test_what_is_kept_no_longer_goes_from_the_store_and_from_caches_but_for_what
     look(reader)
 
     assert stored_versions(there) == [3] and len(list((there / "files").iterdir())) == 2
-    assert versions(reader) == [1, 3] and told(held.path) == "version 1"
+    assert versions(reader.serving) == [1, 3] and told(held.path) == "version 1"
     assert kept_versions(reader) == [1, 3]
-    assert sorted(path.stem for path in (reader / "segments").iterdir()) == ["00000001", "00000003"]
+    assert sorted(path.stem for path in (reader.serving / "segments").iterdir()) == ["00000001", "00000003"]
     with pytest.raises(VersionGone):
         hold_downloaded(reader, 2)
     held.close()
@@ -173,8 +174,8 @@ def test_a_version_that_goes_while_it_is_fetched_gives_way_to_the_next(
         done(self, file, size)
 
     monkeypatch.setattr(StorePath, "download", late)
-    download_current(reader, there)
-    assert versions(reader) == [2] and not list(reader.glob(".*"))
+    download_current(reader.serving, there)
+    assert versions(reader.serving) == [2] and not list(reader.serving.glob(".*"))
 
 
 def test_many_who_bring_at_once_find_one_whole_version(
@@ -218,7 +219,7 @@ def test_while_the_store_is_away_the_last_version_that_was_downloaded_answers(
             each.getMessage().partition(":")[0] for each in caplog.records if each.name.endswith("downloads")
         ] == ["version 1 is the last that was downloaded"]
         with pytest.raises(StoreUnavailable):
-            download_current(reader, there)
+            download_current(reader.serving, there)
         with pytest.raises(StoreUnavailable):
             hold_downloaded(machine(tmp_path, "third", request.node.name))
     finally:

@@ -21,6 +21,7 @@ from lakehouse.serving.versions.versions import (
     publisher,
     versions,
 )
+from lakehouse.storage.layout import Home
 
 
 def placed(folder: Path, version: int) -> None:
@@ -138,11 +139,13 @@ def test_segments_that_no_version_names_go_and_one_of_a_version_to_come_stays(tm
 
 
 def test_what_a_killed_publisher_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    (tmp_path / ".draft-00000001-99.duckdb").write_text("half", encoding="ascii")
-    (tmp_path / ".current.99").write_text("00", encoding="ascii")
+    home = Home(tmp_path)
+    home.serving.mkdir()
+    (home.serving / ".draft-00000001-99.duckdb").write_text("half", encoding="ascii")
+    (home.serving / ".current.99").write_text("00", encoding="ascii")
 
-    with publisher(tmp_path):
-        left = sorted(path.name for path in tmp_path.iterdir())
+    with publisher(home):
+        left = sorted(path.name for path in home.serving.iterdir())
 
     assert left == ["publish.lock"]
 
@@ -151,9 +154,10 @@ def test_what_a_killed_publisher_left_is_removed_by_the_next(tmp_path: Path) -> 
 def test_a_second_publisher_waits_for_the_first(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from lakehouse.serving.versions.versions import publisher\n"
-        "with publisher(Path(sys.argv[1])): print('in')"
+        "from lakehouse.storage.layout import Home\n"
+        "with publisher(Home(Path(sys.argv[1]))): print('in')"
     )
-    with publisher(tmp_path):
+    with publisher(Home(tmp_path)):
         second = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
         with pytest.raises(subprocess.TimeoutExpired):
             second.wait(timeout=1)

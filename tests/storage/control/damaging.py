@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from lakehouse.storage.control.manifests import Manifests
+from lakehouse.storage.layout import Part
 
 
-def flip(folder: Path, number: int, series: str = "") -> None:
+def flip(part: Part, number: int, series: str = "") -> None:
     """Change one character of a manifest, as a disk does that says nothing; a second call changes it back."""
-    manifests = Manifests(folder, series)
+    manifests = Manifests(part, series)
     values = {"part": manifests.part, "number": number}
     ((body,),) = manifests.store.rows(
         "SELECT body FROM tidemark_manifests WHERE home = :home AND part = :part AND number = :number",

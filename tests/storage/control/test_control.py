@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ import pytest
 from lakehouse.config.problems import ConfigError
 from lakehouse.doctor import examine
 from lakehouse.settings import load_settings
-from lakehouse.storage.control import place
 from lakehouse.storage.control.database import ControlUnreachable, connect
 from lakehouse.storage.control.schema import VERSION, OtherVersion, create_tables, version_of
 from lakehouse.storage.control.session import examined
@@ -26,11 +24,10 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Iterator[Path]:
+def config(tmp_path: Path) -> Path:
     path = tmp_path / "tidemark.toml"
     path.write_text("")
-    yield path
-    place.use((tmp_path / "var").resolve(), None)
+    return path
 
 
 @pytest.mark.slow
@@ -108,13 +105,14 @@ def test_a_url_that_is_none_is_refused_without_its_password(config: Path) -> Non
 def test_settings_show_no_password_and_a_home_without_a_database_loads_no_driver(config: Path) -> None:
     config.write_text(f'control = "postgresql+psycopg://u:{PASSWORD}@h/d"')
     settings = load_settings(config)
-    assert PASSWORD not in f"{settings!r} {settings.model_dump_json()}"
+    assert PASSWORD not in f"{settings!r} {settings.layout!r} {settings.model_dump_json()}"
 
     config.write_text("")
     program = (
         "import json, sys; from pathlib import Path; from lakehouse.settings import load_settings\n"
         "from lakehouse.storage.control.lease import lease\n"
-        "with lease(load_settings(Path(sys.argv[1])).layout.raw('s')): pass\n"
+        "home = load_settings(Path(sys.argv[1])).layout\n"
+        "with lease(home, home.raw('s')): pass\n"
         "print(json.dumps([name for name in sys.modules if name in ('sqlalchemy', 'psycopg', 'deltalake')]))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "TIDEMARK_CONTROL"}

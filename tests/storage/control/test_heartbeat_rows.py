@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,17 +28,14 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def machines(server: Postgres, tmp_path: Path) -> Iterator[tuple[Home, Home]]:
+def machines(server: Postgres, tmp_path: Path) -> tuple[Home, Home]:
     """Two machines with a folder each, and one home between them."""
-    homes = Home(tmp_path / "a"), Home(tmp_path / "b")
+    homes = Home(tmp_path / "a", control=server.url), Home(tmp_path / "b", control=server.url)
     for home in homes:
         home.root.mkdir()
-        place.use(home.root, server.url)
-    place.place_of(homes[0].root / place.NAME)
+    place.place_of(homes[0], homes[0].service)
     shutil.copy(homes[0].root / place.NAME, homes[1].root)
-    yield homes
-    for home in homes:
-        place.use(home.root, None)
+    return homes
 
 
 def states(home: Home) -> list[tuple[str, str]]:
@@ -51,7 +47,7 @@ def test_every_machine_sees_the_heartbeats_of_all(machines: tuple[Home, Home]) -
     pulse = Pulse(here, "bridge", "lora")
     pulse.turn("running")
     Pulse(there, "collect", "air").turn("running")
-    with lease(here.service):
+    with lease(here, here.service):
         served(here, pid=4711)
         wait_for(lambda: len(states(there)) == 2 and service_heartbeat(there))
         assert states(here) == states(there) == [("air", "running"), ("lora", "running")]
@@ -99,14 +95,10 @@ def test_a_database_that_hangs_is_waited_for_by_nobody(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql+psycopg://u:hunter2@127.0.0.1:{silent.getsockname()[1]}/d"
         (tmp_path / place.NAME).write_text('{"id": "a"}')
-        place.use(tmp_path, url)
-        try:
-            pulse, started = Pulse(Home(tmp_path), "bridge", "lora"), time.monotonic()
-            for state in ("connecting", "running") * 5:
-                pulse.turn(state)
-            assert time.monotonic() - started < 1
-        finally:
-            place.use(tmp_path, None)
+        pulse, started = Pulse(Home(tmp_path, control=url), "bridge", "lora"), time.monotonic()
+        for state in ("connecting", "running") * 5:
+            pulse.turn(state)
+        assert time.monotonic() - started < 1
 
 
 def test_the_last_heartbeat_of_a_process_is_written_before_it_ends(machines: tuple[Home, Home]) -> None:
@@ -114,13 +106,11 @@ def test_the_last_heartbeat_of_a_process_is_written_before_it_ends(machines: tup
     script = (
         "import sys, time; from pathlib import Path; from lakehouse.storage.layout import Home\n"
         "from lakehouse.storage.control.heartbeat_rows import sent; from lakehouse.collect.running import Pulse\n"
-        "pulse = Pulse(Home(Path(sys.argv[1])), 'bridge', 'lora'); pulse.turn('running')\n"
-        "while not sent(Path(sys.argv[1])): time.sleep(0.05)\n"
+        "home = Home(Path(sys.argv[1])); pulse = Pulse(home, 'bridge', 'lora'); pulse.turn('running')\n"
+        "while not sent(home): time.sleep(0.05)\n"
         "pulse.turn('stopped')"
     )
-    url = place.place_of(here.root / place.NAME)
-    assert url is not None
-    environment = {**os.environ, place.VARIABLE: url.session.url}
+    environment = {**os.environ, place.VARIABLE: str(here.control)}
     subprocess.run([sys.executable, "-c", script, str(here.root)], env=environment, check=True, timeout=60)
     assert states(there) == [("lora", "stopped")]
 
@@ -129,4 +119,4 @@ def test_a_home_without_a_database_has_files_alone(tmp_path: Path) -> None:
     served(Home(tmp_path))
 
     assert [path.name for path in tmp_path.rglob("*.*")] == ["service.json"]
-    assert store_of(tmp_path).rows("SELECT * FROM tidemark_heartbeats") == []
+    assert store_of(Home(tmp_path)).rows("SELECT * FROM tidemark_heartbeats") == []

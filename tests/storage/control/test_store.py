@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,11 @@ import pytest
 from lakehouse.doctor import examine
 from lakehouse.home_checks import Finding
 from lakehouse.settings import load_settings
-from lakehouse.storage.control import place
 from lakehouse.storage.control.database import ControlUnreachable
 from lakehouse.storage.control.schema import VERSION, OtherVersion
 from lakehouse.storage.control.store import FILE, store_of
 from lakehouse.storage.damaged import DamagedFile
+from lakehouse.storage.layout import Home
 from tests.storage.control.postgres import Postgres
 
 ROOT = Path(__file__).parents[3]
@@ -35,7 +35,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from lakehouse.storage.control.store import store_of
-store = store_of(Path(sys.argv[1]))
+from lakehouse.storage.layout import Home
+store = store_of(Home(Path(sys.argv[1])))
 for number in range(1_000_000):
     store.change(sys.argv[2], job=str(number % 50), stream="s", outcome=str(number) * 500)
     print(number, flush=True)
@@ -43,38 +44,35 @@ for number in range(1_000_000):
 
 
 @pytest.fixture(params=["file", pytest.param("postgres", marks=pytest.mark.slow)])
-def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
     """A home that keeps its rows in its file, and one that keeps them in a database."""
-    if request.param == "postgres":
-        place.use(tmp_path, request.getfixturevalue("server").url)
-    yield tmp_path
-    place.use(tmp_path, None)
+    is_shared = request.param == "postgres"
+    return Home(tmp_path, control=request.getfixturevalue("server").url if is_shared else None)
 
 
-def _add(root: Path, job: str, outcome: str = "{}") -> int:
-    return store_of(root).change(ADD, job=job, stream="s", outcome=outcome)
+def _add(home: Home, job: str, outcome: str = "{}") -> int:
+    return store_of(home).change(ADD, job=job, stream="s", outcome=outcome)
 
 
-def test_a_row_is_changed_and_read_and_a_home_has_its_own(root: Path) -> None:
+def test_a_row_is_changed_and_read_and_a_home_has_its_own(home: Home) -> None:
     text = '{"ü": "a\'b", "n": null} \\u0000'
-    assert store_of(root).rows(ALL) == []
-    assert [_add(root, "one"), _add(root, "one", text)] == [1, 1]
-    assert store_of(root).rows(ALL) == [("one", text)]
-    assert not (root / FILE).exists() or stat.S_IMODE((root / FILE).stat().st_mode) == 0o600
+    assert store_of(home).rows(ALL) == []
+    assert [_add(home, "one"), _add(home, "one", text)] == [1, 1]
+    assert store_of(home).rows(ALL) == [("one", text)]
+    assert not (home.root / FILE).exists() or stat.S_IMODE((home.root / FILE).stat().st_mode) == 0o600
 
-    other = root / "another"
-    place.use(other, place._CHOSEN.get(root))
+    other = replace(home, root=home.root / "another")
     assert store_of(other).rows(ALL) == []
 
 
 def test_tables_are_made_once_by_writers_that_come_at_once(tmp_path: Path) -> None:
-    first = [threading.Thread(target=_add, args=(tmp_path, str(number))) for number in range(6)]
+    first = [threading.Thread(target=_add, args=(Home(tmp_path), str(number))) for number in range(6)]
     for thread in first:
         thread.start()
     for thread in first:
         thread.join()
 
-    assert [job for job, _ in store_of(tmp_path).rows(ALL)] == [str(number) for number in range(6)]
+    assert [job for job, _ in store_of(Home(tmp_path)).rows(ALL)] == [str(number) for number in range(6)]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +93,7 @@ def test_a_home_of_another_version_is_refused_with_what_to_do(
     database.close()
     found = rf"control\.sqlite has tables of version {version}, and this Tidemark reads version {VERSION}: {advice}"
 
-    for command in (lambda: load_settings(tmp_path / "tidemark.toml"), lambda: _add(tmp_path, "one")):
+    for command in (lambda: load_settings(tmp_path / "tidemark.toml"), lambda: _add(Home(tmp_path), "one")):
         with pytest.raises(OtherVersion, match=found):
             command()
     told = {each.check: each for each in examine(tmp_path / "tidemark.toml")}["configuration"]
@@ -103,19 +101,19 @@ def test_a_home_of_another_version_is_refused_with_what_to_do(
 
 
 def test_rows_are_read_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _add(tmp_path, "one")
+    _add(Home(tmp_path), "one")
     real = sqlite3.connect
     monkeypatch.setattr(
         sqlite3, "connect", lambda address, **rest: real(address.replace("=rw", "=ro"), **rest)
     )
 
-    assert [job for job, _ in store_of(tmp_path).rows(ALL)] == ["one"]
+    assert [job for job, _ in store_of(Home(tmp_path)).rows(ALL)] == ["one"]
     with pytest.raises(ControlUnreachable, match=r"control store .*readonly"):
-        _add(tmp_path, "two")
+        _add(Home(tmp_path), "two")
 
 
 def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _add(tmp_path, "one")
+    _add(Home(tmp_path), "one")
     real = sqlite3.connect
 
     def full(address: str, **rest: object) -> sqlite3.Connection:
@@ -126,9 +124,9 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path, monkeypatch: pyte
     with monkeypatch.context() as patched:
         patched.setattr(sqlite3, "connect", full)
         with pytest.raises(ControlUnreachable, match="database or disk is full"):
-            _add(tmp_path, "two", "x" * 100_000)
+            _add(Home(tmp_path), "two", "x" * 100_000)
 
-    assert store_of(tmp_path).rows(ALL) == [("one", "{}")]
+    assert store_of(Home(tmp_path)).rows(ALL) == [("one", "{}")]
 
 
 def test_a_file_that_is_no_store_is_named_and_what_to_do(tmp_path: Path) -> None:
@@ -137,14 +135,14 @@ def test_a_file_that_is_no_store_is_named_and_what_to_do(tmp_path: Path) -> None
     with pytest.raises(
         DamagedFile, match=r"control\.sqlite is damaged .*: restore it from a copy of the home; without"
     ):
-        store_of(tmp_path).rows(ALL)
+        store_of(Home(tmp_path)).rows(ALL)
 
 
 @pytest.mark.slow
 def test_doctor_looks_at_every_page_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "tidemark.toml").write_text('home = "."\n')
     for number in range(40):
-        _add(tmp_path, str(number), "x" * 2_000)
+        _add(Home(tmp_path), str(number), "x" * 2_000)
 
     def found() -> Finding:
         return {each.check: each for each in examine(tmp_path / "tidemark.toml")}["control"]
@@ -167,7 +165,7 @@ def test_a_writer_that_is_killed_leaves_every_row_that_it_had_told_of(tmp_path: 
                 last = int(writer.stdout.readline())
             writer.send_signal(signal.SIGKILL)
             last = max([last, *map(int, writer.stdout.read().split("\n")[:-1])])
-        found = dict(store_of(tmp_path).rows(ALL))
+        found = dict(store_of(Home(tmp_path)).rows(ALL))
         assert found[str(last % 50)] == str(last) * 500
         assert all(len(text) % 500 == 0 for text in found.values())
     with sqlite3.connect(tmp_path / FILE) as database:
@@ -179,14 +177,11 @@ def test_a_writer_that_is_killed_leaves_every_row_that_it_had_told_of(tmp_path: 
 def test_the_database_that_dies_is_told_of_and_rows_are_there_when_it_is_back(
     tmp_path: Path, server: Postgres
 ) -> None:
-    place.use(tmp_path, server.url)
-    try:
-        _add(tmp_path, "one")
-        server.kill()
-        with pytest.raises(ControlUnreachable, match="control store postgresql"):
-            _add(tmp_path, "two")
-        server.start()
-        _add(tmp_path, "three")
-        assert [job for job, _ in store_of(tmp_path).rows(ALL)] == ["one", "three"]
-    finally:
-        place.use(tmp_path, None)
+    home = Home(tmp_path, control=server.url)
+    _add(home, "one")
+    server.kill()
+    with pytest.raises(ControlUnreachable, match="control store postgresql"):
+        _add(home, "two")
+    server.start()
+    _add(home, "three")
+    assert [job for job, _ in store_of(home).rows(ALL)] == ["one", "three"]

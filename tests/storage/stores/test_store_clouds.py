@@ -13,22 +13,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakehouse.storage.layout import Home
 from lakehouse.storage.stores import store_files, store_objects
 from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
 from lakehouse.storage.stores.store_files import duckdb_filesystem
 from lakehouse.storage.stores.store_path import StorePath, entries_after
 from lakehouse.storage.stores.store_race import winners
 from lakehouse.storage.tables import table_files
-from lakehouse.storage.tables.tables_place import (
-    in_home,
-    is_on_store,
-    options_of,
-    place_at,
-    place_in,
-    record,
-    recorded,
-    use,
-)
+from lakehouse.storage.tables.tables_place import options_of, place_at, record, recorded
 from tests.support.stores.clouds import ROOTS, SECRETS, cloud
 
 pytestmark = pytest.mark.slow
@@ -96,7 +88,7 @@ def test_tables_are_written_and_read_by_all_libraries(place: StorePath) -> None:
     table_files.write(rows, file)
     assert table_files.dataset([file]).to_table() == rows
     with duckdb.connect() as connection:
-        connection.register_filesystem(duckdb_filesystem(place.scheme))
+        connection.register_filesystem(duckdb_filesystem(place.address.scheme))
         query = f"SELECT sum(a), any_value(filename) FROM read_parquet('{file}', filename => true)"
         assert connection.execute(query).fetchall() == [(sum(range(200_000)), str(file))]
     with pytest.raises(FileNotFoundError):
@@ -181,13 +173,11 @@ def test_store_whose_library_is_missing_says_what_to_install(
 
 @pytest.mark.parametrize("root", list(ROOTS.values()))
 def test_a_home_remembers_where_its_tables_are(tmp_path: Path, root: str) -> None:
-    use(tmp_path, f"{root}/lake")
-    place = place_in(tmp_path)
-    assert str(place) == f"{root}/lake" and recorded(tmp_path) is None
-    assert is_on_store(place) and place_at(str(place)) == place and not is_on_store(Path("/gs:/raw"))
+    tables = Home(tmp_path, f"{root}/lake").tables
+    assert str(tables) == f"{root}/lake" and recorded(tmp_path) is None
+    assert place_at(str(tables)) == tables and place_at("/gs:/raw") == Path("/gs:/raw")
 
-    record(place / "raw" / "t")
-    use(tmp_path, None)
+    record(tmp_path, tables)
 
-    assert place_in(tmp_path) == place
-    assert in_home(place / "raw" / "t") == tmp_path / "raw" / "t"
+    assert Home(tmp_path).tables == tables
+    assert Home(tmp_path).folder_of(tables / "raw" / "t") == tmp_path / "raw" / "t"

@@ -9,19 +9,12 @@ from pathlib import Path
 import pytest
 
 from lakehouse.config.store_address import Address
+from lakehouse.storage.layout import Home
 from lakehouse.storage.stores import store_access, store_objects
 from lakehouse.storage.stores.store_access import StoreUnavailable
 from lakehouse.storage.stores.store_path import StorePath, entries_after
 from lakehouse.storage.stores.store_race import WRITERS, winners
-from lakehouse.storage.tables.tables_place import (
-    in_home,
-    is_on_store,
-    place_at,
-    place_in,
-    record,
-    recorded,
-    use,
-)
+from lakehouse.storage.tables.tables_place import place_at, record, recorded
 from tests.support.stores.s3 import BUCKET, S3, named
 
 pytestmark = pytest.mark.slow
@@ -48,6 +41,7 @@ def table(store: S3, request: pytest.FixtureRequest) -> StorePath:
 def test_joins_names_and_tells_what_is_below() -> None:
     place = StorePath(ROOT) / "raw" / "t"
 
+    assert not issubclass(StorePath, Path), "nothing takes it for a file of this machine"
     assert str(place) == f"{ROOT}/raw/t" == place.__fspath__()
     assert (place.address.bucket, place.address.key, place.name, str(place.parent)) == (
         BUCKET,
@@ -56,9 +50,8 @@ def test_joins_names_and_tells_what_is_below() -> None:
         f"{ROOT}/raw",
     )
     assert str((place / "ab" / "x.parquet").relative_to(place)) == "ab/x.parquet"
-    assert str(place.with_name("u")) == f"{ROOT}/raw/u"
     assert pickle.loads(pickle.dumps(place)) == place
-    assert is_on_store(place) and not is_on_store(Path("/s3:/raw")) and place_at(str(place)) == place
+    assert place_at(str(place)) == place and place_at("/s3:/raw") == Path("/s3:/raw")
 
 
 def test_looks_and_lists_as_a_folder_does(table: StorePath) -> None:
@@ -103,16 +96,14 @@ def test_a_store_that_is_away_is_no_file_that_is_gone(store: S3, monkeypatch: py
 
 
 def test_a_home_remembers_where_its_tables_are(tmp_path: Path) -> None:
-    assert place_in(tmp_path) == tmp_path
-    use(tmp_path, ROOT)
-    place = place_in(tmp_path)
-    assert str(place) == ROOT and recorded(tmp_path) is None
+    assert Home(tmp_path).tables == tmp_path
+    tables = Home(tmp_path, ROOT).tables
+    assert str(tables) == ROOT and recorded(tmp_path) is None
 
-    record(place / "raw" / "t")
-    use(tmp_path, None)
+    record(tmp_path, tables)
 
-    assert place_in(tmp_path) == place
-    assert in_home(place / "raw" / "t") == tmp_path / "raw" / "t"
+    assert Home(tmp_path).tables == tables
+    assert Home(tmp_path).folder_of(tables / "raw" / "t") == tmp_path / "raw" / "t"
 
 
 def test_one_of_many_writers_of_a_new_object_wins(store: S3) -> None:

@@ -14,6 +14,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from lakehouse.engine import parts
 from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.storage.control.session import LeaseLost
+from lakehouse.storage.layout import Home
 from lakehouse.storage.tables import open_tables
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import (
@@ -59,7 +60,7 @@ def by_another(table: Path, writer: str = "other") -> None:
 
 def made_anew(table: Path) -> None:
     """Delete the table, and make one with other columns and as many commits."""
-    remove_table(table)
+    remove_table(Home(table.parent), table)
     create_table(table, schema("m"))
     append(table, [{"m": 1}], ("other", 1))
 
@@ -134,7 +135,7 @@ def test_what_a_failed_block_had_is_not_used_again(table: Path) -> None:
 
 
 def test_a_table_that_is_gone_is_not_there(table: Path) -> None:
-    remove_table(table)
+    remove_table(Home(table.parent), table)
     with pytest.raises(TableNotFoundError), opened(table):
         pass
     with pytest.raises(TableNotFoundError):
@@ -146,7 +147,7 @@ def test_a_writer_that_loses_its_lease_behind_the_columns_that_it_adds_appends_n
 ) -> None:
     """It is paused there, and its successor seals the table; the writer must not read that as a base of its own."""
 
-    def lost(_: Path) -> None:
+    def lost() -> None:
         raise LeaseLost("another process has it")
 
     def paused_behind(path: Path, columns: str) -> None:

@@ -24,6 +24,8 @@ from lakehouse.engine.local import LocalEngine
 from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.spark import tables
+from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables import table_commits, table_maintenance
 from tests.support import killing
 
@@ -78,7 +80,7 @@ def twins(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     return ours, theirs
 
 
-def _append(rows: DataFrame, table: Path, writer: str, number: int) -> list[Path] | None:
+def _append(rows: DataFrame, table: Path, writer: str, number: int) -> list[Location] | None:
     """Append rows as tasks do."""
     found = rows.toArrow()
     return commit_entries(table, sink_of(table, found.schema).write(found), (writer, number))
@@ -204,7 +206,7 @@ def test_rows_are_removed_and_others_stay(
     for number, table in enumerate(twins):
         version = table_commits.open_table(table).version()
         for condition in conditions.values():
-            remove_rows(LocalEngine(), table, _Gone(condition), None, "remove rows")
+            remove_rows(LocalEngine(), Home(tmp_path), table, _Gone(condition), None, "remove rows")
         expected = tables.read(spark, twins[1], version if number else None)
         if number == 0:
             first = _content(tables.read(spark, table))

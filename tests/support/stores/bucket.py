@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from lakehouse.storage.tables import tables_place
-
 
 class Store(Protocol):
     """A server that can be started with a bucket."""
@@ -27,11 +25,10 @@ class Store(Protocol):
 
 @contextmanager
 def serving(server: Store) -> Iterator[None]:
-    """Start a server with an empty bucket; kill it afterwards, and forget the homes that had their tables there."""
+    """Start a server with an empty bucket; kill it afterwards."""
     server.start()
     try:
         server.make_bucket()
         yield
     finally:
         server.kill()
-        tables_place._HOMES.clear()

@@ -77,7 +77,7 @@ def test_what_cannot_be_meant_is_an_error_of_the_client(target: Target, path: st
 @pytest.mark.parametrize("path", ["index.html/x.html", "a" * 300 + ".html"])
 def test_what_is_no_name_of_a_report_is_not_there(target: Target, path: str) -> None:
     target.home.report_pages.mkdir(parents=True, exist_ok=True)
-    (target.home.report_pages / "index.html").write_text("")
+    Path(target.home.report_pages, "index.html").write_text("")
 
     found = target.client.get(f"/reports/{path}", headers=target.headers(target.every))
 

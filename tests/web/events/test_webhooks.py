@@ -77,7 +77,7 @@ def test_a_rule_that_is_declared_no_longer_ends_and_old_failures_are_nobodys_new
 
 
 def test_a_refused_post_holds_up_its_own_rule_and_the_report_says_so(home: Home) -> None:
-    with receiving() as receiver, connected() as connection:
+    with receiving() as receiver, connected(home.tables) as connection:
         receiver.refused = {f"rules:rooms:raw.gap:{NOON_US}"}
         check(home, 0, gap=False, origin=False)
         hooks = Webhooks(home, Versions(home), receiver.url, "", lambda: 0.0)

@@ -42,7 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture(scope="module")
 def file(home: Home) -> str:
-    with connected() as connection:
+    with connected(home.tables) as connection:
         asked = Asked(home, connection)
         return Page(is_file=True).overview("Quality", [asked.report(name) for name in asked.subjects()])
 

@@ -8,6 +8,7 @@ import socket
 import stat
 import threading
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -243,11 +244,11 @@ def test_a_token_revoked_beside_another_made_stays_revoked(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_while_the_database_of_tokens_is_away_nobody_is_let_in_and_nobody_waits(
-    guarded: TestClient, home: Home, server: Postgres
+    guarded: TestClient, home: Home, server: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.use(home.root, server.url)
+    monkeypatch.setenv(place.VARIABLE, server.url)
     try:
-        token = add_token(home, "shared", [Scope.READ], None)
+        token = add_token(replace(home, control=server.url), "shared", [Scope.READ], None)
         assert guarded.get("/latest/streams.json", headers=_with(token)).status_code == 200
         server.kill()
         away = guarded.get("/latest/streams.json", headers=_with(token))
@@ -257,7 +258,6 @@ def test_while_the_database_of_tokens_is_away_nobody_is_let_in_and_nobody_waits(
         revoke_token(home, "shared")
         assert guarded.get("/latest/streams.json", headers=_with(token)).status_code == 401
     finally:
-        place.use(home.root, None)
         (home.root / place.NAME).unlink()
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -23,6 +22,7 @@ from pyarrow import parquet
 from lakehouse.queries.runtime.scan.task import READER, Work
 from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.storage.damaged import naming
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import fitted
 from lakehouse.storage.tables.table_files import source
 from lakehouse.storage.tables.table_reads import named_columns
@@ -37,7 +37,7 @@ BATCH_ROWS = 1 << 16
 # A task reads one file, or so many small ones that they have about as many rows.
 ITEM_ROWS = 1 << 17
 # A file, and how many rows it has.
-Counted = tuple[Path, int]
+Counted = tuple[Location, int]
 ITEMS = pa.schema(
     [("is_first", pa.bool_()), ("inputs", pa.list_(pa.int32())), ("paths", pa.list_(pa.string()))]
 )
@@ -147,7 +147,7 @@ def raw_columns(layout: Home, stream: str, names: Collection[str]) -> pa.Schema:
     return pa.schema([field for field in columns if field.name in names])
 
 
-def items_of(files: Iterable[tuple[int, Path, int]]) -> pa.Table:
+def items_of(files: Iterable[tuple[int, Location, int]]) -> pa.Table:
     """Return files as items of an engine: each has some files of any input, about as many rows as a task reads well."""
     items: list[dict[str, Any]] = [{"is_first": True, "inputs": [], "paths": []}]
     rows = 0

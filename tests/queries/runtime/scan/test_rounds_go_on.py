@@ -16,6 +16,8 @@ from lakehouse.queries.runtime.batch_manifest import finished, last_planned
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld, lease
+from lakehouse.storage.layout import Part
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import read_rows
 from tests.queries.runtime.scan.test_rounds import FITS, QUERIES, answered, content, expected, land
 from tests.storage.control.damaging import flip
@@ -62,9 +64,9 @@ QUALIFY row_number() OVER (PARTITION BY tick_us, device ORDER BY revision DESC) 
 
 
 @contextmanager
-def without_files(*folders: Path) -> Iterator[None]:
+def without_files(*folders: Location) -> Iterator[None]:
     """Have tables whose data files are gone."""
-    files = [path for folder in folders for path in folder.rglob("*.parquet")]
+    files = [path for folder in folders for path in Path(folder).rglob("*.parquet")]
     assert files
     for path in files:
         path.rename(path.with_suffix(".away"))
@@ -74,11 +76,11 @@ def without_files(*folders: Path) -> Iterator[None]:
 
 
 @contextmanager
-def garbled(folder: Path) -> Iterator[None]:
+def garbled(part: Part) -> Iterator[None]:
     """Have a manifest of a first batch that a disk has changed."""
-    flip(folder, 1, "batch")
+    flip(part, 1, "batch")
     yield
-    flip(folder, 1, "batch")
+    flip(part, 1, "batch")
 
 
 def test_a_query_whose_tables_or_plans_cannot_be_read_stands_still_and_the_others_go_on(
@@ -184,7 +186,7 @@ def test_a_query_that_is_held_for_long_is_left_to_its_own_job(
     settings = lakehouse_of(declared())
     rows = land(settings, 0)
     take_in(settings, spark, "readings")
-    with lease(settings.layout.queries("held")):
+    with lease(settings.layout, settings.layout.queries("held")):
         done = run_queries.run(settings, spark, "chosen")
         with pytest.raises(LeaseHeld, match="another process"):
             run_queries.run(settings, spark, "held")
