@@ -8,6 +8,7 @@ row is a backfill: of it now is its newest time, so that it does not matter when
     new_columns                     two manifests: after the batches that have passed, and after the new ones
     volume                          nodes of files that the check measures anyway; each is measured once
     silent, counter_resets          one job each, over the nodes of a bounded time
+    drift                           the profile of a few days
 
 Nothing here is read of raw.
 """
@@ -17,13 +18,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lakehouse.algorithms.profile.drift import Shares, shares_of_numbers, shares_of_values
 from lakehouse.checks.stream_rules import Verdict
 from lakehouse.checks.time_nodes import NAMED, Counted, Meeting, Nodes
 from lakehouse.config.durations import format_timestamp as shown
@@ -32,6 +34,8 @@ from lakehouse.config.rules.over_time import FEWEST_WEEKS, LEARNED_WEEKS, WEEK_U
 from lakehouse.ingest.sources.manifest_rows import ManifestRows
 from lakehouse.spark.deviations import Counts
 from lakehouse.storage.ledger import Extent, read_extent
+from lakehouse.storage.masks import form_of
+from lakehouse.storage.profiles import DAY_US, ColumnProfile, Profile, day_text, read_profile
 from lakehouse.storage.tables.table_log import read_columns
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from lakehouse.checks.table_rows import TableRows
     from lakehouse.config.rules.over_time import (
         CounterResets,
+        Drift,
         Freshness,
         LateShare,
         MissingShare,
@@ -58,6 +63,8 @@ _LONGEST = 60
 _ROUNDING = 1e-6
 # What the median of distances from a median is multiplied by, so that it is the deviation of normal numbers.
 _NORMAL = 1.4826
+# Of fewer values the stability index is mostly chance.
+_FEWEST_VALUES = 100
 _COLUMNS = ("batch", "accepted", "late", "missing", "max_event_us", "committed_at")
 Numbers = npt.NDArray[np.float64]
 
@@ -76,6 +83,8 @@ class Batch:
 class Timeline:
     """A stream's new batches, its extent, and now; ``fields``: those of new files that no file before had.
 
+    ``profile``: of the days that rules about drift compare.
+
     ``is_live``: some batch, new or not, came within ``latest`` of its newest row.
     """
 
@@ -86,6 +95,7 @@ class Timeline:
     now_us: int
     moment: str
     fields: Sequence[str] = ()
+    profile: Profile = field(default_factory=dict)
 
     @property
     def counted(self) -> Sequence[Counted]:
@@ -133,7 +143,8 @@ def timeline_of(
     chosen = extent.newest_us if is_backfill else now_us
     now_us = clock_us if chosen is None else chosen
     moment = shown(now_us) + (", where a backfill ends" if is_backfill else "")
-    return Timeline(stream, new, extent, is_live, now_us, moment, _new_fields(home, stream, batches))
+    fields, profile = _new_fields(home, stream, batches), _profile(home, stream, now_us)
+    return Timeline(stream, new, extent, is_live, now_us, moment, fields, profile)
 
 
 def time_verdicts(judged: Judged) -> dict[str, Verdict]:
@@ -167,6 +178,19 @@ def _new_fields(home: Home, stream: Stream, batches: tuple[int, int]) -> Sequenc
     # A list or an object is declared with what is read of it.
     inside = {path[:end] for path in declared for end, mark in enumerate(path) if mark == "."}
     return sorted(after - before - declared - inside)
+
+
+def _days_of(drift: Drift, now_us: int) -> Sequence[int]:
+    """Return the last whole day, and the same weekday of each week before."""
+    last = now_us // DAY_US * DAY_US - DAY_US
+    return [last - week * WEEK_US for week in range(drift.weeks + 1)]
+
+
+def _profile(home: Home, stream: Stream, now_us: int) -> Profile:
+    drifts = [rule.drift for rule in stream.time_rules if rule.drift]
+    days = {day for drift in drifts for day in _days_of(drift, now_us)}
+    read = (read_profile(home, stream.name, day, day + DAY_US) for day in sorted(days))
+    return {day: columns for each in read for day, columns in each.items()}
 
 
 def _level_of(stream: Stream, volume: Volume) -> int:
@@ -323,6 +347,30 @@ def _counter_resets(limits: CounterResets, judged: Judged) -> Verdict:
     return Verdict(float(broken), seen + (f": {named}" if named else ""))
 
 
+def _drift(limits: Drift, judged: Judged) -> Verdict:
+    profile, days = judged.timeline.profile, _days_of(limits, judged.timeline.now_us)
+    own = {day: profile[day][limits.column] for day in days if limits.column in profile.get(day, ())}
+    new, earlier, day = own.pop(days[0], None), list(own.values()), day_text(days[0])
+    before = ColumnProfile.combined(earlier) if earlier else None
+    if not (new and before and min(new.summary.count, before.summary.count) >= _FEWEST_VALUES):
+        return Verdict(0.0, f"{day}, or that weekday before, has fewer than {_FEWEST_VALUES} values")
+    shares = _shares(before, new)
+    worst = shares.worst
+    name = shares.names[worst]
+    name = repr(form_of(name, _LONGEST)) if limits.masked and before.summary.low is None else name
+    seen = (
+        f"on {day} it is {shares.index:.2f} from {len(earlier)} such days before; most by {name}: "
+        f"{shares.new[worst]:.1%} of the values, {shares.before[worst]:.1%} before"
+    )
+    return Verdict(max(shares.index - limits.max, 0.0), seen)
+
+
+def _shares(before: ColumnProfile, new: ColumnProfile) -> Shares:
+    if before.summary.low is not None:
+        return shares_of_numbers(before.summary, new.summary)
+    return shares_of_values(*((each.frequent, each.summary.count) for each in (before, new)))
+
+
 _JUDGES: Mapping[str, Callable[[Any, Judged], Verdict]] = {
     "freshness": _freshness,
     "volume": _volume,
@@ -331,4 +379,5 @@ _JUDGES: Mapping[str, Callable[[Any, Judged], Verdict]] = {
     "missing_share": _missing_share,
     "new_columns": _new_columns,
     "counter_resets": _counter_resets,
+    "drift": _drift,
 }

@@ -267,6 +267,39 @@ def test_falls_of_a_counter_are_counted_by_meter_and_day(lakehouse_of: Make, ses
     )
 
 
+def test_a_day_is_compared_with_the_same_weekday_before(lakehouse_of: Make, session: SparkSession) -> None:
+    rules = ['drift = { column = "energy" }', 'drift = { column = "device", max = 0.05, masked = false }']
+    settings = declared(lakehouse_of, *rules)
+    # Tuesdays; the last one has twice the values, and another device has most of them.
+    for week, day in enumerate(("2026-10-13", "2026-10-20", "2026-10-27", "2026-11-03")):
+        rows: list[Row] = []
+        for minute in range(200):
+            device, other = ("b", 2) if week == 3 and minute % 4 else ("a", 1)
+            time = f"{day}T{minute // 60:02}:{minute % 60:02}:00"
+            rows.append((time, device, (minute % 100) * other))
+        land(settings, day, [*rows, (f"{day}T23:00:00", "b", "")])
+    take_in(settings, session)
+
+    found = judged(settings, "2026-11-04T00:00:00")
+
+    assert found["drift_device"][1] == (
+        "on 2026-11-03 it is 4.78 from 3 such days before; most by b: 75.1% of the values, 0.5% before"
+    )
+    assert found["drift_device"][0] > 4
+    assert found["drift_energy"][0] > 0
+    assert (
+        "from 3 such days before; most by above 89: 44.0% of the values, 10.0% before"
+        in found["drift_energy"][1]
+    )
+    early = judged(settings, "2026-10-28T00:00:00")
+    assert early["drift_energy"][0] == early["drift_device"][0] == 0
+    assert "on 2026-10-27 it is 0.00 from 2 such days before" in early["drift_energy"][1]
+    assert judged(settings, "2026-11-05T00:00:00")["drift_energy"] == (
+        0,
+        "2026-11-04, or that weekday before, has fewer than 100 values",
+    )
+
+
 def test_a_rule_over_time_fails_without_anything_new_and_holds_again(
     lakehouse_of: Make, session: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:

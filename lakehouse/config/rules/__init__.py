@@ -2,7 +2,6 @@
 
 values.py      about values of rows and columns, as Great Expectations has them
 over_time.py   freshness, volume, silence, lateness and the like, which it has not
-suites.py      the first, read from files in Great Expectations' own format
 checks.py      problems that need the stream to be seen
 """
 

@@ -10,6 +10,7 @@ from lakehouse.config.problems import Problem, nearest
 from lakehouse.config.rules import Rule
 from lakehouse.config.rules.over_time import (
     CounterResets,
+    Drift,
     MissingShare,
     NewColumns,
     Silent,
@@ -75,12 +76,14 @@ def _of_time(stream: Stream, rule_key: str, rule: TimeRule) -> Iterator[Problem]
             )
         case Silent(within=reach_us):
             yield from _unkept(stream, f"{key}.within", stream.levels[-1].width_us, reach_us)
-        case MissingShare(column=name) if name not in stream.all_columns:
+        case MissingShare(column=name) | Drift(column=name) if name not in stream.all_columns:
             yield Problem(f"{key}.column", repr(name), nearest(name, stream.all_columns))
         case CounterResets(column=name) if name not in stream.counters:
             yield Problem(f"{key}.column", repr(name), f"a counter: {nearest(name, stream.counters)}")
         case Volume(per=per_us, reach_us=reach_us) | CounterResets(per=per_us, reach_us=reach_us):
             yield from _unkept(stream, f"{key}.per", per_us, reach_us)
+        case Drift(column=name) if not (name in stream.keys or stream.all_columns[name].is_number):
+            yield Problem(f"{key}.column", repr(name), "a number or one of keys, whose values are counted")
         case NewColumns() if stream.source.kind == "kafka":
             yield Problem(key, "a source of messages", "a source of files, whose first records are looked at")
 

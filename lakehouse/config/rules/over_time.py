@@ -175,7 +175,27 @@ class CounterResets(_Part):
         return f"{self.column} of a meter falls at most {self.max:,} times per {format_duration(self.per)}"
 
 
-Limits: TypeAlias = Freshness | Volume | Silent | LateShare | MissingShare | NewColumns | CounterResets
+class Drift(_Part):
+    """Most that the values of the last whole day may differ from those of the same weekday in the ``weeks`` before.
+
+    ``max``: of the population stability index over the tenths of the days before, or over their most frequent
+    values, of which only the form is shown if ``masked``.
+    """
+
+    column: str
+    max: float = Field(default=0.2, gt=0, allow_inf_nan=False)
+    weeks: int = Field(default=4, ge=1, le=26)
+    masked: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """The rule in words."""
+        return f"{self.column} of a day is spread as on that weekday before, to a stability index of {self.max:g}"
+
+
+Limits: TypeAlias = (
+    Freshness | Volume | Silent | LateShare | MissingShare | NewColumns | CounterResets | Drift
+)
 
 
 def _freshness(value: Any) -> Any:
@@ -198,6 +218,7 @@ class TimeRule(_Part):
     missing_share: MissingShare | None = None
     new_columns: NewColumns | None = None
     counter_resets: CounterResets | None = None
+    drift: Drift | None = None
     on_failure: Literal["warn", "withhold"] = "warn"
     says: str = ""
     name: str = ""
