@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
@@ -21,6 +22,7 @@ from lakehouse.config.checks import problems_of, stream_problems, stream_refusal
 from lakehouse.config.config_paths import config_file, given_home, located, read_toml, store_url
 from lakehouse.config.presets import preset_problem, with_landing, with_preset
 from lakehouse.config.problems import ConfigError, NotDeclared, Problem
+from lakehouse.config.rules.suites import read_suites
 from lakehouse.config.sections import (
     AlertSettings,
     LineageSettings,
@@ -250,18 +252,37 @@ def _streams(tables: Any, folder: Path, problems: list[Problem]) -> dict[str, St
                 problems.append(Problem(f"streams.{name}.{problem.key}", problem.found, problem.expected))
                 continue
             table = with_landing(name, with_preset(declared))
+        suites = read_suites(folder, name)
+        problems.extend(suites.problems)
         try:
-            stream = Stream.model_validate(table | {"name": name} if isinstance(table, dict) else table)
+            stream = Stream.model_validate(_whole(name, table, suites.rules))
         except ValidationError as error:
             problems.extend(stream_refusals(name, table, error))
             continue
-        problems.extend(stream_problems(stream))
+        problems.extend(_placed(one, stream, suites.places) for one in stream_problems(stream))
         source = _located(stream.source, folder)
         if source.schema_file or source.schema_files:
             wrong = schema_problems(source)
             problems.extend(Problem(f"streams.{name}.{one.key}", one.found, one.expected) for one in wrong)
         streams[name] = stream.model_copy(update={"source": source})
     return streams
+
+
+def _whole(name: str, table: Any, rules: Sequence[dict[str, Any]]) -> Any:
+    """Return a stream's table with its name, and with rules of its suites behind its own."""
+    if not isinstance(table, dict):
+        return table
+    own = table.get("rules", [])
+    return table | {"name": name} | ({"rules": [*own, *rules]} if rules and isinstance(own, list) else {})
+
+
+def _placed(problem: Problem, stream: Stream, places: Sequence[str]) -> Problem:
+    """Return a problem of a stream, of a rule of a suite with the place where that stands."""
+    for number, place in enumerate(places, start=len(stream.rules) - len(places)):
+        key = f"streams.{stream.name}.rules.{number}."
+        if problem.key.startswith(key):
+            return replace(problem, key=f"{place}.{problem.key.removeprefix(key)}")
+    return problem
 
 
 def _located(source: Source, folder: Path) -> Source:

@@ -121,6 +121,17 @@ class QuantileRanges(BaseModel):
         return ", ".join(f"{low} to {high} at {share:g}" for share, (low, high) in ranges)
 
 
+def name_of(table: Mapping[str, Any]) -> Any:
+    """Return the name of a rule as it is written: its own, or one of its columns and what it expects of them."""
+    if table.get("name"):
+        return table["name"]
+    short = str(table.get("expect", "")).removeprefix("column_values_to_").removeprefix("column_")
+    several = table.get("column_list")
+    keys = (*_PAIR, "column")
+    names = several if isinstance(several, list | tuple) else [table[key] for key in keys if key in table]
+    return "_".join(map(str, (*names, short)))[:100]
+
+
 class Rule(BaseModel):
     """An expectation of a stream's values: its share that must hold, and what follows where it does not.
 
@@ -167,13 +178,7 @@ class Rule(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _named(cls, table: Any) -> Any:
-        if not isinstance(table, dict) or table.get("name"):
-            return table
-        short = str(table.get("expect", "")).removeprefix("column_values_to_").removeprefix("column_")
-        several = table.get("column_list")
-        keys = (*_PAIR, "column")
-        names = several if isinstance(several, list | tuple) else [table[key] for key in keys if key in table]
-        return table | {"name": "_".join(map(str, (*names, short)))[:100]}
+        return table | {"name": name_of(table)} if isinstance(table, dict) else table
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Self:
