@@ -54,7 +54,6 @@ from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.part_counts import AcceptedCounts, RecordCounts
 from lakehouse.ingest.requeued_records import requeued_records
 from lakehouse.ingest.sources.messages import MessageRecords
-from lakehouse.spark.tables import create
 from lakehouse.storage.identity_copies import copied
 from lakehouse.storage.identity_index import IdentityIndex, Run
 from lakehouse.storage.stores.store_path import StorePath
@@ -107,9 +106,7 @@ def _reading_of(records: BatchRecords, read: Records) -> Reading:
     rejected = pa.schema([schema.field(name) for name in REJECTED])
     raw = sink_of(target.layout.raw(stream.name), values.append(batch))
     quarantine = sink_of(target.layout.quarantine(stream.name), rejected.append(batch))
-    table = target.layout.profile(stream.name)
-    create(table, "profile")
-    sinks = (raw, quarantine, sink_of(table))
+    sinks = (raw, quarantine, sink_of(target.layout.profile(stream.name)))
     return Reading(records.manifest.batch, stream, read, records.before.newest_us, *sinks)
 
 

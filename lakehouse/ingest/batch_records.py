@@ -63,6 +63,7 @@ class StreamTables:
         tables.side_by_side(
             lambda: tables.create_raw(self.layout.raw(name), self.stream),
             lambda: tables.create(self.layout.quarantine(name), "quarantine"),
+            lambda: tables.create(self.layout.profile(name), "profile"),
         )
         tables.create(self.layout.ledger(name), "ledger")
         return True

@@ -136,8 +136,9 @@ def _ended(records: BatchRecords) -> Attempts:
     found = read_attempts(target.layout, target.stream.name, batch)
     if not found.failed:
         return found
-    folders = (target.layout.raw(target.stream.name), target.layout.quarantine(target.stream.name))
-    steps = sum(tables.is_appended(folder, writer_of(target.stream.name), batch) for folder in folders)
+    layout, name = target.layout, target.stream.name
+    appended = (layout.raw(name), layout.quarantine(name), layout.profile(name))
+    steps = sum(tables.is_appended(table, writer_of(name), batch) for table in appended)
     return found if steps == found.steps else replace(found, steps=steps, failed=1)
 
 
