@@ -106,10 +106,7 @@ def require_tables_on_store(there: Settings, secret: str) -> None:
     assert not list(there.home.rglob("*.parquet")) and not list(there.home.rglob("_delta_log"))
     # Whoever is given the home alone finds them.
     assert [table.parent.name for table in tables_of(Home(there.home))] == [
-        "ledger",
-        "quarantine",
-        "raw",
-        "rollup",
+        *("ledger", "profile", "quarantine", "raw", "rollup"),
     ]
     assert list(damage_in(tables_of(there.layout))) == []
     words = [path.read_text("utf-8", "replace") for path in there.home.rglob("*") if path.is_file()]

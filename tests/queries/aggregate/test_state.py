@@ -107,7 +107,7 @@ def test_a_plan_tells_the_method_why_it_was_taken_and_what_could_run_it_too(
     ]
     assert (forced["method"], forced["is_forced"]) == ("materialised", True)
     assert forced["run_by"].startswith("materialised: ")
-    assert forced["others"].startswith("multiway could run it too; not factorised: ")
+    assert forced["others"].startswith("view_tree, multiway could run it too; not factorised: ")
 
 
 def test_where_no_column_is_common_to_all_streams_one_bucket_holds_all(
