@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, Field
 
 MICROSECONDS = {
     "us": 1,
@@ -91,27 +88,3 @@ def iso_timestamp(time_us: int) -> str:
         return (_EPOCH + timedelta(microseconds=time_us)).isoformat()
     except OverflowError:
         return f"{time_us} us"
-
-
-def _duration(value: Any) -> int:
-    # A bare number would be taken for microseconds, which nobody who writes one means.
-    return parse_duration(value if isinstance(value, str) else "")
-
-
-def _wait(value: Any) -> int:
-    if value == 0 and value is not False:
-        return 0
-    try:
-        return parse_duration(value if isinstance(value, str) else "", least=0)
-    except ValueError as error:
-        raise ValueError(f"{error}, or 0") from None
-
-
-def _kept(value: Any) -> int | None:
-    return None if value in (None, "forever") else _duration(value)
-
-
-Microseconds = Annotated[int, BeforeValidator(_duration), Field(description=EXPECTED)]
-# A duration that may be none at all.
-Wait = Annotated[int, BeforeValidator(_wait), Field(description=EXPECTED)]
-Kept = Annotated[int | None, BeforeValidator(_kept)]

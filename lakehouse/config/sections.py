@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from lakehouse.config.durations import Kept, Microseconds, format_duration, parse_duration
+from lakehouse.config.durations import format_duration, parse_duration
 from lakehouse.config.store_address import SUCH_AS, is_place
+from lakehouse.config.times import Kept, Microseconds
 
 _LEAST_HISTORY_US = parse_duration("10m")
 

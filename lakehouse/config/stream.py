@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from lakehouse.config.columns import ArrowPattern, Column, Thousands
-from lakehouse.config.durations import AHEAD_US, Kept, Microseconds, Wait, format_duration, parse_duration
+from lakehouse.config.durations import AHEAD_US, format_duration, parse_duration
 from lakehouse.config.levels import StreamLevels
 from lakehouse.config.lines import (
     HEADS,
@@ -32,7 +32,7 @@ from lakehouse.config.lines import (
 )
 from lakehouse.config.rules import Rule
 from lakehouse.config.rules.over_time import TimeRule
-from lakehouse.config.times import ArrivalTime, TimeColumn
+from lakehouse.config.times import ArrivalTime, Kept, Microseconds, TimeColumn, Wait
 from lakehouse.config.where import Where, condition, fields_of
 
 # For how long identities are remembered that hold the event time, unless the declaration says otherwise.

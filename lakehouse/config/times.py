@@ -1,4 +1,4 @@
-"""Time fields of a record, and how their texts or numbers are read."""
+"""Times as they are declared: durations, and time fields of a record, with how their texts or numbers are read."""
 
 from __future__ import annotations
 
@@ -63,6 +63,28 @@ def _shift(value: Any) -> int:
     return (-1 if text.startswith("-") else 1) * parse_duration(text.lstrip("+-"))
 
 
+def _duration(value: Any) -> int:
+    # A bare number would be taken for microseconds, which nobody who writes one means.
+    return parse_duration(value if isinstance(value, str) else "")
+
+
+def _wait(value: Any) -> int:
+    if value == 0 and value is not False:
+        return 0
+    try:
+        return parse_duration(value if isinstance(value, str) else "", least=0)
+    except ValueError as error:
+        raise ValueError(f"{error}, or 0") from None
+
+
+def _kept(value: Any) -> int | None:
+    return None if value in (None, "forever") else _duration(value)
+
+
+Microseconds = Annotated[int, BeforeValidator(_duration), Field(description=EXPECTED)]
+# A duration that may be none at all.
+Wait = Annotated[int, BeforeValidator(_wait), Field(description=EXPECTED)]
+Kept = Annotated[int | None, BeforeValidator(_kept)]
 Zone = Annotated[str, AfterValidator(_zone)]
 Shift = Annotated[int, BeforeValidator(_shift), Field(description=f"{EXPECTED}, or the same behind a minus")]
 

@@ -61,6 +61,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         },
         "figures": {"seconds_per_tuple", "bytes"},
         "windows": {"windows_us_per_tuple", "windows_bytes", "maximum_us_per_tuple"},
+        "chains": {"chain_ms_10000_rows_1000_keys"},
         "drift": {"float_drift"},
         "peers": {"peers"},
         "fire": {"fires"},

@@ -12,8 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.config.columns import NAME
-from lakehouse.config.durations import Microseconds, Wait, format_duration, parse_duration
+from lakehouse.config.durations import format_duration, parse_duration
 from lakehouse.config.rules.values import Share
+from lakehouse.config.times import Microseconds, Wait
 
 DAY_US, WEEK_US = parse_duration("1d"), parse_duration("1w")
 # How far back a usual volume is learned from, and how many of the same periods of the week it takes at least.

@@ -61,7 +61,7 @@ def changes_between(
         broken[of_table] = now
         if after_us is not None and at_us <= after_us:
             continue
-        state = "warns" if of_table == WARNINGS else "fails"
+        state = "warns" if of_table in WARNINGS else "fails"
         yield from (
             _change(subject, of_table, row, state, at_us) for name, row in now.items() if name not in before
         )

@@ -27,7 +27,17 @@ FIELDS = {
         "state",
         "doubts",
     ),
-    *("waiting", "batches", "rows", "pairs_online", "pairs_repaired", "open", "held", "state_bytes"),
+    *(
+        "waiting",
+        "batches",
+        "rows",
+        "pairs_online",
+        "pairs_repaired",
+        "withdrawn",
+        "open",
+        "held",
+        "state_bytes",
+    ),
     *("newest_us", "last_batch_at", "last_batch_age_s"),
 }
 
