@@ -46,7 +46,7 @@ def take_in(settings: Settings, spark: SparkSession, name: str) -> None:
 
     stream, layout = settings.streams[name], settings.layout
     target = StreamTables(spark, layout, stream)
-    folders = {table: getattr(layout, table)(name) for table in ("raw", "quarantine", "ledger")}
+    folders = {table: getattr(layout, table)(name) for table in ("raw", "quarantine", "profile", "ledger")}
     schemas = _schemas(
         spark, stream.model_dump_json(include={"columns", "keys", "measures", "identity"}), stream
     )
@@ -125,7 +125,9 @@ def _schemas(spark: SparkSession, key: str, stream: Stream) -> dict[str, tuple[P
     if key not in _made:
         layout = Home(Path(_kept().name) / str(len(_made)))
         StreamTables(spark, layout, stream).create()
-        paths = {table: getattr(layout, table)(stream.name) for table in ("raw", "quarantine", "ledger")}
+        paths = {
+            table: getattr(layout, table)(stream.name) for table in ("raw", "quarantine", "profile", "ledger")
+        }
         _made[key] = {
             table: (path, to_arrow_schema(tables.read(spark, path).schema)) for table, path in paths.items()
         }
