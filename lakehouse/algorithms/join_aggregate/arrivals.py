@@ -35,7 +35,7 @@ class Arrivals:
         Raises:
             ValueError: rows lack columns or are of sides that the shape does not have; ticks do not ascend.
         """
-        ticks = self._checked(np.asarray(ticks_us, np.int64))
+        ticks = ascending(ticks_us, self.tick_us)
         rows = fitted(self.shape, rows)
         rows = rows[rows.leave_us >= np.maximum(rows.enter_us, self.tick_us)]
         waiting = Rows.joined([self.waiting, rows])
@@ -53,12 +53,17 @@ class Arrivals:
         """Return the bytes of the rows that wait."""
         return bytes_of(self.waiting)
 
-    def _checked(self, ticks: Int64s) -> Int64s:
-        if np.any(np.diff(ticks, prepend=self.tick_us) <= 0):
-            raise ValueError(
-                "expected ticks that ascend and are later than any before, found one that is not"
-            )
-        return ticks
+
+def ascending(ticks_us: Int64s, after_us: int) -> Int64s:
+    """Return ticks as an array.
+
+    Raises:
+        ValueError: they do not ascend, or are not after the last one before them.
+    """
+    ticks = np.ascontiguousarray(ticks_us, np.int64)
+    if np.any(np.diff(ticks, prepend=after_us) <= 0):
+        raise ValueError("expected ticks that ascend and are later than any before, found one that is not")
+    return ticks
 
 
 def fitted(shape: Shape, rows: Rows) -> Rows:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, fitted
+from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, ascending, fitted
 from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
 from lakehouse.algorithms.join_aggregate.kernels.factorised import (
     ANSWERED,
@@ -194,11 +194,7 @@ class Factorised:
             ValueError: rows lack columns or are of sides that the shape does not have; ticks do not ascend.
             OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
         """
-        ticks = np.ascontiguousarray(ticks_us, np.int64)
-        if np.any(np.diff(ticks, prepend=self._tick_us) <= 0):
-            raise ValueError(
-                "expected ticks that ascend and are later than any before, found one that is not"
-            )
+        ticks = ascending(ticks_us, self._tick_us)
         rows = fitted(self.shape, rows)
         rows = _those(rows, rows.leave_us >= np.maximum(rows.enter_us, self._tick_us))
         if not len(ticks):

@@ -249,7 +249,7 @@ class Parser:
             order = np.lexsort((items, places))
             values, places, items = values.take(pa.array(order)), places[order], items[order]
         at, is_bad = pa.array(places), values["reason"].is_valid().to_numpy()
-        is_shown = pc.not_equal(values["reason"].fill_null(""), FILTERED).to_numpy() & is_bad
+        is_shown = pc.fill_null(pc.not_equal(values["reason"], FILTERED), False).to_numpy()
         kept = pa.array(places, mask=~(is_shown | self.keeps_records))
         result = {name: values[name] for name in values.column_names}
         result |= {name: lines[name].take(at) for name in ORIGIN[:2]}
