@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -32,6 +33,8 @@ _READING = {
 _ANSWERS_S = 15.0
 # Who only looks waits less.
 _LOOK_S = 4.0
+# How often the client is asked what it heard beside an answer.
+_POLL_S = 0.1
 # Of the topics that a broker has instead, so many are named.
 _NAMED = 10
 
@@ -84,12 +87,15 @@ class Broker:
     def __init__(self, source: Source, answers_s: float = _ANSWERS_S) -> None:
         self._source, self._answers_s = source, answers_s
         # A refusal, such as of a password, is heard of beside the question, which then has no answer in time.
-        self._refusals = list[str]()
+        self._refusals, self._refused = list[str](), False
         options = {**_CLIENT, **client_options(source), "error_cb": self._heard}
         self._admin: Any = self._asked(lambda: _admin().AdminClient(options))
 
     def _heard(self, error: Any) -> None:
+        from confluent_kafka import KafkaError
+
         self._refusals.append(str(error.str()))
+        self._refused |= error.code() == KafkaError._AUTHENTICATION
 
     def held(self) -> dict[Partition, Held]:
         """Return what the broker has of every partition of the source's topics, in order.
@@ -152,14 +158,23 @@ class Broker:
     ) -> Any:
         from confluent_kafka import KafkaException
 
+        self._wait(answer)
         try:
-            return answer.result(2 * self._answers_s)
+            return answer.result(0)
         except KafkaException as error:
             sentence = (sentences or {}).get(error.args[0].code())
             told = sentence(topic) if sentence else f"topic {topic}: {self._said(error)}"
         except TimeoutError:
-            told = f"topic {topic}: no answer within {2 * self._answers_s:.0f} s"
+            silence = f"no answer within {2 * self._answers_s:.0f} s"
+            told = f"topic {topic}: {self._refusals[0] if self._refusals else silence}"
         raise _failed(self._source, told)
+
+    def _wait(self, answer: Future[Any]) -> None:
+        """Wait for an answer, until it has none: the client itself goes on to ask when a password is refused."""
+        for _ in range(int(2 * self._answers_s / _POLL_S)):
+            if self._refused or wait([answer], _POLL_S).done:
+                return
+            self._admin.poll(0)
 
     def _asked(self, ask: Callable[[], T]) -> T:
         from confluent_kafka import KafkaException
