@@ -26,6 +26,7 @@ CODES = {
     "f": "a fraction of a second, up to nine digits",
     "z": "an offset, such as +01:00, +0100 or Z",
     "k": "hour and minute as one number, 0 to 2400",
+    "*": "any text, which says nothing",
 }
 _CODE = re.compile(r"%(.)", re.DOTALL)
 # What says a day, and a time of day, in full.

@@ -55,8 +55,8 @@ def typed(
         event.to_numpy(zero_copy_only=False) if not event.null_count else pc.fill_null(event, 0).to_numpy()
     )
     is_good &= event.is_valid().to_numpy(zero_copy_only=False) & within_bounds(times, stream, listed)
-    arrival, is_sure = _arrival(texts, stream, count)
-    is_good &= is_sure & _in_clock_bounds(times, arrival, stream)
+    arrival, is_sure = arrivals(texts, stream, count)
+    is_good &= is_sure & within_clock_bounds(times, arrival, stream)
     columns = {"event_us": event, "arrival_us": arrival}
     for name, column in stream.all_columns.items():
         columns[name], is_sure = _value(texts[name], column)
@@ -77,7 +77,8 @@ def within_bounds(times: npt.NDArray[np.int64], stream: Stream, listed: pa.Array
     return is_within
 
 
-def _arrival(texts: Mapping[str, pa.Array], stream: Stream, count: int) -> tuple[pa.Array, Mask]:
+def arrivals(texts: Mapping[str, pa.Array], stream: Stream, count: int) -> tuple[pa.Array, Mask]:
+    """Return arrival times of rows, null where there is none, and where that is sure."""
     if stream.arrival_time is None:
         return pa.nulls(count, pa.int64()), np.ones(count, np.bool_)
     received, is_sure = typed_times(texts[ARRIVAL], stream.arrival_time)
@@ -87,7 +88,8 @@ def _arrival(texts: Mapping[str, pa.Array], stream: Stream, count: int) -> tuple
     return pc.add(received, pc.fill_null(more, 0)), is_sure & is_number
 
 
-def _in_clock_bounds(times: npt.NDArray[np.int64], arrival: pa.Array, stream: Stream) -> Mask:
+def within_clock_bounds(times: npt.NDArray[np.int64], arrival: pa.Array, stream: Stream) -> Mask:
+    """Return which event times are as near to their arrival as the stream's clocks are, or have none."""
     bounds = stream.clock_bounds
     if stream.arrival_time is None or bounds is None:
         return np.ones(len(times), np.bool_)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lakehouse.config.stream import Stream
 from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, OTHER, SPELT, time_fields
-from lakehouse.ingest.parser.plain_values import typed_times, within_bounds
+from lakehouse.ingest.parser.plain_values import arrivals, typed_times, within_bounds, within_clock_bounds
 from lakehouse.ingest.parser.texts import time_of
 
 Ints = npt.NDArray[np.int64]
@@ -56,21 +56,27 @@ _FIRST_US, _END_US = -62_135_596_800_000_000, 253_402_300_800_000_000
 def read_times(texts: dict[str, pa.Array], stream: Stream, listed: pa.Array | None) -> dict[str, pa.Array]:
     """Return the texts of rows, of times in the usual form; as they stood they have ``SPELT`` names."""
     found = {}
-    for name, time in ((EVENT, stream.event_time), (ARRIVAL, stream.arrival_time)):
+    # A clock of an event is judged by its arrival.
+    for name, time in ((ARRIVAL, stream.arrival_time), (EVENT, stream.event_time)):
         if time is None or not time.is_spelt:
             continue
         parts = [texts[each] for each in time_fields(name, time)]
         joined = pc.binary_join_element_wise(*parts, " ") if len(parts) > 1 else parts[0]
         found[SPELT + name], found[name] = joined, iso_texts(joined, time)
         if time.fallback is not None:
-            found[name] = _with_fallback(found[name], texts[name + OTHER], time, stream, listed)
+            arrival = pa.nulls(len(joined), pa.int64())
+            if name == EVENT:
+                arrival = arrivals(texts | found, stream, len(joined))[0]
+            others = iso_texts(texts[name + OTHER], time)
+            is_right = _are_right(found[name], time, stream, listed, arrival)
+            found[name] = pc.if_else(pa.array(is_right), found[name], others)
     return texts | found
 
 
-def _with_fallback(
-    texts: pa.Array, others: pa.Array, time: TimeColumn, stream: Stream, listed: pa.Array | None
-) -> pa.Array:
-    """Return the other texts where there is no time, or one that the stream's bounds or its listing rule out."""
+def _are_right(
+    texts: pa.Array, time: TimeColumn, stream: Stream, listed: pa.Array | None, arrival: pa.Array
+) -> Mask:
+    """Return which texts are a time that the stream's bounds, its listing and its arrival allow."""
     event, is_sure = typed_times(texts, time)
     micros = pc.fill_null(event, 0).to_numpy().copy()
     is_time = event.is_valid().to_numpy(zero_copy_only=False).copy()
@@ -78,8 +84,8 @@ def _with_fallback(
     odd = np.flatnonzero(~is_sure)
     read = [time_of(text, time) for text in texts.take(pa.array(odd)).to_pylist()]
     micros[odd], is_time[odd] = [moment or 0 for moment in read], [moment is not None for moment in read]
-    is_right = is_time & within_bounds(micros, stream, listed)
-    return pc.if_else(pa.array(is_right), texts, iso_texts(others, time))
+    is_time &= within_bounds(micros, stream, listed) & within_clock_bounds(micros, arrival, stream)
+    return np.asarray(is_time)
 
 
 def iso_texts(texts: pa.Array, time: TimeColumn) -> pa.Array:
@@ -99,7 +105,9 @@ def pattern_of(form: str) -> tuple[str, tuple[str, ...]]:
     parts, codes, rest = list[str](), list[str](), form
     while rest:
         code = rest[1] if rest.startswith("%") and rest[1] != "%" else None
-        if code is not None:
+        if code == "*":
+            parts.append(".*")
+        elif code is not None:
             codes.append(code)
             # A field of its own may lack a zero; behind a colon it would be cut off.
             is_apart = code in "MS" and parts and parts[-1] == _BLANKS
