@@ -283,3 +283,9 @@ def test_dag_files_import_in_less_than_a_second_and_leave_spark_out() -> None:
     found = subprocess.run([sys.executable, "-c", script], cwd=FOLDER.parent, capture_output=True, text=True)
 
     assert found.returncode == 0, found.stderr
+
+
+def test_airflow_reads_the_dag_files_of_the_folder_and_no_other() -> None:
+    from airflow.dag_processing.importers.python_importer import PythonDagImporter
+
+    assert sorted(Path(path).stem for path in PythonDagImporter().list_dag_files(FOLDER)) == NAMES
