@@ -11,7 +11,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    field_validator,
     model_validator,
 )
 
@@ -71,6 +70,18 @@ def _arrow_pattern(value: str) -> str:
     return value
 
 
+def _one_group(pattern: str) -> str:
+    try:
+        groups = re.compile(pattern, re.ASCII).groups
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+    if groups != 1 or "(?P" in pattern:
+        raise ValueError(f"expected one group without a name, such as 'room_(.+)\\.csv', found {pattern!r}")
+    return pattern
+
+
+# Its one group is what is found.
+GroupPattern = Annotated[str, AfterValidator(_one_group)]
 # Arrow's expressions, which are RE2's, have no look-around and no back-references.
 Pattern = Annotated[str, AfterValidator(_pattern)]
 ArrowPattern = Annotated[Pattern, AfterValidator(_arrow_pattern)]
@@ -105,7 +116,7 @@ class Column(BaseModel):
     type: ColumnType = "string"
     path: str | None = None
     position: int | None = Field(default=None, ge=0)
-    file: str | None = None
+    file: GroupPattern | None = None
     decimals: int | None = Field(default=None, ge=0, le=18)
     optional: bool = False
     unreadable: Literal["rejected", "missing"] = "rejected"
@@ -140,21 +151,6 @@ class Column(BaseModel):
         if sum(place is not None for place in (self.path, self.position, self.file)) > 1:
             raise ValueError("give one of path, position and file")
         return self
-
-    @field_validator("file")
-    @classmethod
-    def _one_group(cls, pattern: str | None) -> str | None:
-        if pattern is None:
-            return None
-        try:
-            groups = re.compile(pattern, re.ASCII).groups
-        except re.error as error:
-            raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
-        if groups != 1 or "(?P" in pattern:
-            raise ValueError(
-                f"expected one group without a name, such as 'room_(.+)\\.csv', found {pattern!r}"
-            )
-        return pattern
 
     def from_file(self, path: str) -> str | None:
         """Return what ``file`` finds in a path, None where it finds nothing."""

@@ -57,10 +57,11 @@ class HeaderLines(_Part):
     """Place of a file's header: the line of names, and that where data begin, by default the next one.
 
     Lines count from 1, without blank lines and comments, and where ``skip_until`` is given from the first line in which
-    this regular expression is found.
+    this regular expression is found. ``units``: the line between them that has the unit of each field.
     """
 
     line: int = Field(default=1, ge=1, le=10_000)
+    units: int | None = Field(default=None, ge=2, le=10_000)
     data: int | None = Field(default=None, ge=2, le=10_001)
     skip_until: ArrowPattern | None = None
 
@@ -68,12 +69,14 @@ class HeaderLines(_Part):
     def _data_are_behind_the_names(self) -> HeaderLines:
         if self.first_of_data <= self.line:
             raise ValueError(f"expected data behind line {self.line}, which has the names")
+        if self.units is not None and not self.line < self.units < self.first_of_data:
+            raise ValueError(f"expected units between line {self.line}, which has the names, and the data")
         return self
 
     @property
     def first_of_data(self) -> int:
         """The line where data begin."""
-        return self.data or self.line + 1
+        return self.data or (self.units or self.line) + 1
 
 
 # A line that is passed over, such as a title, says nothing of how many fields there are: the first of data does.

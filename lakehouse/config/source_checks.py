@@ -50,6 +50,7 @@ KINDS = {
         ("path",),
         (
             "header",
+            "constants",
             "comment",
             "skip",
             "encoding",
@@ -121,7 +122,7 @@ def _formats(stream: Stream) -> Iterator[Problem]:
         yield from _unpivot(stream)
     if source.header != "names" and source.format != "csv":
         yield Problem("source.header", found, 'format "csv"; others name their own fields')
-    for key in ("comment", "skip", "widths", "ragged"):
+    for key in ("comment", "skip", "widths", "ragged", "constants"):
         if getattr(source, key) and source.format != "csv":
             yield Problem(f"source.{key}", found, 'format "csv"')
     if source.widths and {"separator", "ragged"} & source.model_fields_set:
@@ -163,8 +164,11 @@ def _unpivot(stream: Stream) -> Iterator[Problem]:
 def _positions(stream: Stream) -> Iterator[Problem]:
     source = stream.source
     if source.format == "csv" and not source.has_names:
-        named = [n for n, c in stream.all_columns.items() if c.position is None and c.file is None]
+        columns, known = stream.all_columns, source.constants
+        named = [n for n, c in columns.items() if c.position is None and c.file is None]
+        named = [name for name in named if (columns[name].path or name) not in known]
         times = [name for t in (stream.event_time, stream.arrival_time) if t for name in t.names]
+        times = [name for name in times if name not in known]
         for name in dict.fromkeys(named + [t for t in times if t not in stream.all_columns]):
             yield Problem(
                 f"columns.{name}",
@@ -179,9 +183,11 @@ def _positions(stream: Stream) -> Iterator[Problem]:
 
 
 def _file_names(stream: Stream) -> Iterator[Problem]:
-    """Columns from the path of the file, which messages of a topic do not have and no record's bytes hold."""
-    for name in (name for name, column in stream.columns.items() if column.file is not None):
-        if stream.source.kind == "kafka":
+    """Columns from the path or the head of the file, which topics do not have and no record's bytes hold."""
+    for name, column in stream.all_columns.items():
+        if column.file is None and (column.path or name) not in stream.source.constants:
+            continue
+        if stream.source.kind == "kafka" and column.file is not None:
             yield Problem(
                 f"columns.{name}.file", 'kind "kafka"', "path, such as $topic: messages are in no file"
             )

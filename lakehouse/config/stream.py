@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from lakehouse.config.columns import ArrowPattern, Column, Thousands
+from lakehouse.config.columns import ArrowPattern, Column, GroupPattern, Thousands
 from lakehouse.config.durations import AHEAD_US, format_duration, parse_duration
 from lakehouse.config.levels import StreamLevels
 from lakehouse.config.lines import (
@@ -127,6 +127,8 @@ class Source(_Part):
     from files of ``path``, where `tidemark bridge` and `tidemark collect` land them first. Secrets stay out of
     ``options``: they name variables of the environment, which are looked up when a client is made.
 
+    ``constants``: fields of every record that stand once in a file's head, each with the expression that finds it.
+
     ``shape``: what its columns mean is what ``presets/flow.toml`` says, whatever the exporter's own words for it are.
     """
 
@@ -137,6 +139,7 @@ class Source(_Part):
     separator: Separator = ","
     quote: str = Field(default='"', min_length=1, max_length=1)
     header: Literal["names", "skip", "none"] | HeaderLines = "names"
+    constants: dict[str, GroupPattern] = Field(default_factory=dict)
     comment: str | None = Field(default=None, min_length=1)
     skip: ArrowPattern | None = None
     widths: Widths = ()

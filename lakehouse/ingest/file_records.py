@@ -14,7 +14,7 @@ from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.parser.verdicts import FILTERED, READ_BEFORE
 from lakehouse.ingest.sources.compressed import is_compressed
 from lakehouse.ingest.sources.lines import parsed_file
-from lakehouse.ingest.sources.manifest import LandedFile, layouts_of
+from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.ingest.sources.numbered import faulty_line
 
 # Work for about half a second; a task costs some tens of milliseconds.
@@ -33,9 +33,8 @@ class FileRecords:
     @staticmethod
     def of(files: tuple[LandedFile, ...], stream: Stream) -> FileRecords:
         """Return the records of some files of a stream."""
-        return FileRecords(
-            tuple(sorted(files, key=lambda file: file.path)), Parser.of(stream, layouts_of(files))
-        )
+        ordered = tuple(sorted(files, key=lambda file: file.path))
+        return FileRecords(ordered, Parser.of_files(stream, files))
 
     @property
     def items(self) -> pa.Table:

@@ -24,7 +24,7 @@ from lakehouse.ingest.file_records import ITEM_BYTES
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.quarantine import takes_records
 from lakehouse.ingest.sources.files import headed_now
-from lakehouse.ingest.sources.manifest import Layout, Manifest, layouts_of
+from lakehouse.ingest.sources.manifest import Manifest
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
@@ -139,12 +139,12 @@ def requeued_records(
         each for each in store.of_few_kinds() if each.closes_records and each.batch < manifest.batch
     )
     spans = _spans(engine, layout, stream, manifest, requeues)
-    layouts, layout_of = _layouts(stream, store, spans["source_file"].to_pylist())
+    parser, layout_of = _parser(stream, store, spans["source_file"].to_pylist())
     came = read_columns(layout.ledger(stream.name), ("batch", "committed_at"), None)
     records = RequeuedRecords(
         manifest=replace(manifest, files=()),
         requeues=requeues,
-        parser=Parser.of(stream, layouts),
+        parser=parser,
         layout_of=layout_of,
         listed_us={batch: int(moment.timestamp() * 1_000_000) for batch, moment in came},
         bytes=int(pc.sum(spans["bytes"]).as_py() or 0),
@@ -200,12 +200,10 @@ def _items(spans: pa.Table) -> pa.Table:
     return pa.table([full, [ranges[n] for n in full], [list(parts[n]) for n in full]], schema=schema)
 
 
-def _layouts(
-    stream: Stream, store: ManifestStore, paths: list[str]
-) -> tuple[tuple[Layout, ...], dict[str, int]]:
-    """Return the headers that lines can be under, and which one each file has."""
+def _parser(stream: Stream, store: ManifestStore, paths: list[str]) -> tuple[Parser, dict[str, int]]:
+    """Return the parser of the lines of some files or partitions, and which of its headers each has."""
     if stream.source.kind == "kafka":
-        return (stream.source.fields or None,), dict.fromkeys(paths, 0)
-    files = tuple(headed_now(file, stream.source) for file in store.files_of(paths))
-    layouts = layouts_of(files)
-    return layouts, {f.path: layouts.index(f.fields) for f in files if f.unreadable is None}
+        return Parser.of(stream, (stream.source.fields or None,)), dict.fromkeys(paths, 0)
+    files = [headed_now(file, stream.source) for file in store.files_of(paths)]
+    parser = Parser.of_files(stream, files)
+    return parser, {f.path: parser.layouts.index(f.fields) for f in files if f.unreadable is None}

@@ -60,7 +60,7 @@ def tried(stream: Stream, file: Path | None, most_rows: int) -> Trial:
     result = Trial()
     for each in _files(stream, file):
         result.files += 1
-        parser = Parser.of(stream, [each.fields])
+        parser = Parser.of_files(stream, [each])
         for rows in parsed_file(each, 0, parser):
             _count(result, rows, stream)
             if result.rows >= most_rows:

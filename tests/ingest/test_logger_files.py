@@ -142,6 +142,68 @@ def test_what_is_rejected_in_another_encoding_comes_in_once_it_is_declared_right
     assert table_rows(settings.layout.raw("logger"), "temp") == [(5.0,)]
 
 
+HEADED = """# station: Pond 7
+# started 2026-02-01
+at,temp
+00:00:00,0.5
+01:00:00,x
+"""
+
+
+def test_what_stands_once_in_the_head_belongs_to_each_row_and_to_those_put_through_again(
+    lakehouse_of: Make, session: SparkSession
+) -> None:
+    declared = """
+        home = "var"
+        [streams.s]
+        event_time = { columns = ["day", "at"], unit = "iso" }
+        keys = ["station"]
+        measures = ["temp"]
+        levels = ["1d forever"]
+        [streams.s.source]
+        path = "landing/*"
+        format = "csv"
+        comment = "#"
+        settle = 0
+        constants = { station = "station: (.+)", day = "started (.+)" }
+        [streams.s.columns]
+        temp = "double"
+        """
+    settings = lakehouse_of(declared)
+    folder = settings.home.parent / "landing"
+    folder.mkdir()
+    (folder / "a.csv").write_text(HEADED)
+    (folder / "b.csv").write_text(HEADED.replace("Pond 7", "Pond 8").replace("x", "1.5"))
+    ingest.run(settings, session, "s")
+    settings = lakehouse_of(declared.replace('"double"', '{ type = "double", missing = "x" }'))
+    requeue.run(settings, session, "s")
+
+    rows = sorted(table_rows(settings.layout.raw("s"), "station", "event_us", "temp"), key=str)
+
+    first, second = 1_769_904_000_000_000, 1_769_907_600_000_000
+    assert rows == [
+        ("Pond 7", first, 0.5),
+        ("Pond 7", second, None),
+        ("Pond 8", first, 0.5),
+        ("Pond 8", second, 1.5),
+    ]
+
+
+def test_units_of_a_head_are_columns_properties_and_a_change_of_one_is_recorded(
+    lakehouse_of: Make, session: SparkSession
+) -> None:
+    settings = taken_in(
+        lakehouse_of, session, "header = { line = 1, units = 2 }", b"at,temp\n,C\n2026-02-01,1\n"
+    )
+    (settings.home.parent / "landing" / "b.txt").write_text("at,temp\n,F\n2026-02-02,33\n")
+
+    ingest.run(settings, session, "logger")
+
+    assert sorted(table_rows(settings.layout.raw("logger"), "temp")) == [(1.0,), (33.0,)]
+    changes = [text for (text,) in table_rows(settings.layout.ledger("logger"), "schema_changes") if text]
+    assert [list(each) for each in changes] == [["b.txt: temp was text in C, is text in F"]]
+
+
 def column_of(column: Any, texts: list[str], **source: Any) -> list[dict[str, Any]]:
     declared = {
         "name": "logger",
@@ -235,6 +297,8 @@ def test_no_line_of_a_head_is_lost_or_taken_for_data_whatever_it_holds(
     [
         ("header = { line = 2, data = 2 }", "data behind line 2"),
         ("header = { line = 0 }", "1"),
+        ("header = { line = 2, units = 2 }", "units between line 2"),
+        ('constants = { station = "station: .+" }', "one group"),
         ('separator = "ab"', "one character"),
         ('encoding = "ebcdic"', "utf-8"),
     ],

@@ -31,6 +31,7 @@ class FieldMap:
     fields: dict[str, Column]
     kind: str
     unpivot: Unpivot | None = None
+    constants: frozenset[str] = frozenset()
 
     @staticmethod
     def of(stream: Stream) -> FieldMap:
@@ -46,7 +47,7 @@ class FieldMap:
                 fields[name] = fields.get(field, Column(path=field, optional=name.endswith(OTHER)))
         for path in stream.source.where_fields:
             fields[WHERE + path] = fields.get(path, Column(path=path))
-        return FieldMap(fields, stream.source.kind, stream.source.unpivot)
+        return FieldMap(fields, stream.source.kind, stream.source.unpivot, frozenset(stream.source.constants))
 
     @cached_property
     def of_messages(self) -> dict[str, str]:
@@ -60,9 +61,14 @@ class FieldMap:
         return {name: column.file for name, column in self.fields.items() if column.file is not None}
 
     @cached_property
+    def of_heads(self) -> dict[str, str]:
+        """Fields that the file's head tells, with the names of its constants."""
+        return {name: self.path(name) for name in self.fields if self.path(name) in self.constants}
+
+    @cached_property
     def of_records(self) -> FieldMap:
         """Fields that stand in the record itself."""
-        beside = {**self.of_messages, **self.of_files, **self.of_items}
+        beside = {**self.of_messages, **self.of_files, **self.of_heads, **self.of_items}
         return FieldMap({n: c for n, c in self.fields.items() if n not in beside}, self.kind, self.unpivot)
 
     @cached_property

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -37,7 +37,7 @@ from lakehouse.ingest.parser.shown_offsets import ITEM, LINE, TEXT, ShownOffsets
 from lakehouse.ingest.parser.spelt_times import read_times
 from lakehouse.ingest.parser.usual_texts import usual_texts
 from lakehouse.ingest.parser.verdicts import FILTERED, Rejected
-from lakehouse.ingest.sources.manifest import Layout
+from lakehouse.ingest.sources.manifest import Columns, LandedFile, Layout, constants_of, layouts_of
 
 ORIGIN = ("source_file", "source_line", "source_item")
 _NOT_UTF8 = "bad_utf8: the record is not UTF-8"
@@ -54,17 +54,24 @@ class Parser:
     """Parser of a stream's records; tasks get it whole, as what it needs may be on the driver only.
 
     ``keeps_records``: accepted rows have the bytes of their record, too, as conflicts among them are quarantined.
+    ``constants``: by file, what its head says of every record.
     """
 
     stream: Stream
     layouts: tuple[Layout, ...]
     schemas: Schemas
     keeps_records: bool = False
+    constants: Mapping[str, Columns] = field(default_factory=dict)
 
     @staticmethod
     def of(stream: Stream, layouts: Sequence[Layout], keeps_records: bool = False) -> Parser:
         """Return the parser of a stream's lines, which are under some headers."""
         return Parser(stream, tuple(layouts), schemas_of(stream.source), keeps_records)
+
+    @staticmethod
+    def of_files(stream: Stream, files: Sequence[LandedFile]) -> Parser:
+        """Return the parser of the lines of some files."""
+        return replace(Parser.of(stream, layouts_of(files)), constants=constants_of(files))
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -162,6 +169,7 @@ class Parser:
         """The fields that are found in a line itself."""
         beside = {
             *self._fields.of_files,
+            *self._fields.of_heads,
             *(self._fields.of_messages if self.stream.source.kind == "kafka" else ()),
         }
         return [name for name in self._fields.fields if name not in beside]
@@ -174,15 +182,25 @@ class Parser:
             beside, is_valid = message_texts(lines, self._fields.of_messages)
             texts |= {name: text.take(at) for name, text in beside.items()}
             is_valid = is_valid[cut.places]
-        if self._fields.of_files:
-            files = lines["source_file"].dictionary_encode()
-            paths = [located(self.stream.source.path, path) for path in files.dictionary.to_pylist()]
-            for name in self._fields.of_files:
-                result = text_array([self._fields.fields[name].from_file(path) for path in paths])
-                texts[name] = result.take(files.indices).take(at)
+        texts |= {name: text.take(at) for name, text in self._of_files(lines["source_file"]).items()}
         usual = usual_texts(texts, self.stream, self._fields)
         listed = lines["listed_us"].take(at) if "listed_us" in lines else None
         return read_times(usual, self.stream, listed), is_valid
+
+    def _of_files(self, files: pa.Array) -> dict[str, pa.Array]:
+        """Return the texts that the path or the head of each line's file tells."""
+        if not (self._fields.of_files or self._fields.of_heads):
+            return {}
+        of = files.dictionary_encode()
+        names = of.dictionary.to_pylist()
+        paths = [located(self.stream.source.path, name) for name in names]
+        found = {
+            name: [self._fields.fields[name].from_file(path) for path in paths]
+            for name in self._fields.of_files
+        }
+        for name, constant in self._fields.of_heads.items():
+            found[name] = [self.constants.get(file, {}).get(constant) for file in names]
+        return {name: text_array(texts).take(of.indices) for name, texts in found.items()}
 
     def _own(
         self, cut: CutRows, texts: dict[str, pa.Array], is_valid: Mask

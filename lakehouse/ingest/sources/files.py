@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from stat import S_ISREG
-from typing import IO
+from typing import IO, NamedTuple
 
 import pyarrow.parquet
 
@@ -24,7 +24,7 @@ from lakehouse.config.stream import Source
 from lakehouse.ingest.parser.record_texts import cut_plainly
 from lakehouse.ingest.sources import object_store
 from lakehouse.ingest.sources.compressed import inflated, is_compressed
-from lakehouse.ingest.sources.heads import as_lines, as_utf8, header_of
+from lakehouse.ingest.sources.heads import as_lines, as_utf8, head_of
 from lakehouse.ingest.sources.landed_content import (
     Changed,
     SourceChanged,
@@ -59,6 +59,14 @@ _UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
 _LOOKS = 16
 
 Found = tuple[str, Seen]
+
+
+class Look(NamedTuple):
+    """What the beginning of a file tells: its fields, None where lines name their own, its columns and constants."""
+
+    fields: tuple[str, ...] | None = None
+    columns: Columns = {}  # noqa: RUF012
+    constants: Columns = {}  # noqa: RUF012
 
 
 def matching(source: Source, after: str = "") -> Iterator[Found]:
@@ -122,19 +130,18 @@ def landed(name: str, known: Seen, source: Source, begin: int = 0, known_lines: 
         Changed: when it is another one already: whoever writes it is not done.
         StoreUnavailable, ObjectUnread: when a store does not answer, or does not give it now: that says nothing of it.
     """
-    fields, unreadable = None, None
-    columns: Columns = {}
+    found, unreadable = Look(), None
     path, content = located(source.path, name), known.digest
     try:
-        fields, columns = _fields(path, source)
+        found = _look(path, source)
         content = content or digest(path, landing_of(source, known))
     except (StoreUnavailable, ObjectUnread, Changed, SourceChanged):
         raise
     except Exception as error:
         # Whatever a look at its beginning meets, a file stops no stream.
         unreadable = f"{type(error).__name__}: {error}"
-    own = (known.size, known.mtime_ns, fields, unreadable, columns, content)
-    return LandedFile(name, *own, known_lines, known.version, begin)
+    own = (known.size, known.mtime_ns, found.fields, unreadable, found.columns, content)
+    return LandedFile(name, *own, known_lines, known.version, begin, found.constants)
 
 
 def headed_now(file: LandedFile, source: Source) -> LandedFile:
@@ -147,7 +154,8 @@ def headed_now(file: LandedFile, source: Source) -> LandedFile:
         is_same = now.size == file.size and (
             now.mtime_ns == file.mtime_ns or (now.digest or digest(path, landing)) == file.digest
         )
-        return replace(file, fields=_fields(path, source)[0]) if is_same else file
+        found = _look(path, source) if is_same else None
+        return replace(file, fields=found.fields, constants=found.constants) if found else file
     except (OSError, ValueError, StoreUnavailable, ObjectUnread):
         return file
 
@@ -182,46 +190,55 @@ def all_landed(
     return tuple(each for each in found if isinstance(each, LandedFile))
 
 
-def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]:
+def _look(path: str, source: Source) -> Look:
     if source.is_json:
-        return None, json_columns(_payloads(path, source) if source.kind == "mqtt" else _sample(path, source))
+        lines = _payloads(path, source) if source.kind == "mqtt" else _sample(path, source)
+        return Look(None, json_columns(lines))
     if source.format == "parquet":
         with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
             schema = pyarrow.parquet.read_schema(content)
-        return tuple(schema.names), {column.name: str(column.type) for column in schema}
+        return Look(tuple(schema.names), {column.name: str(column.type) for column in schema})
     if source.format == "zeek":
-        return _zeek_fields(path, source)
+        return _zeek_look(path, source)
     if source.format == "pcap":
         # What compiles loads slowly: only those who have captures wait for it.
         from lakehouse.ingest.sources.packets import packet_fields
 
-        return packet_fields(path, landing_of(source)), {}
-    line = header_of(islice(_head(path, source), _MOST_HEAD_LINES), source)
-    fields = (line and cut_plainly(line, source)) or _cut(line, source)
-    # Where widths say how many fields there are, no line does.
-    fields = fields[: len(source.widths)] if source.widths else fields
+        return Look(packet_fields(path, landing_of(source)))
+    head = head_of(islice(_head(path, source), _MOST_HEAD_LINES), source)
+    fields = _cut(head.names, source)
     _require_few(fields)
     if source.format == "nfdump":
-        return _named(field_names(fields))
+        return Look(*_named(field_names(fields)))
     if source.has_names:
-        return _named([name.strip() for name in fields])
+        names = [name.strip() for name in fields]
+        return Look(*_named(names, _cut(head.units, source)), head.constants)
     places = tuple(str(position) for position in range(len(fields)))
-    return places, {f"field {place}": "text" for place in places}
+    return Look(places, {f"field {place}": "text" for place in places}, head.constants)
 
 
 def _cut(line: str, source: Source) -> list[str]:
-    return next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
+    if not line:
+        return []
+    fields = cut_plainly(line, source) or next(
+        csv.reader([line], delimiter=source.separator, quotechar=source.quote), []
+    )
+    # Where widths say how many fields there are, no line does.
+    return fields[: len(source.widths)] if source.widths else fields
 
 
-def _named(given: Sequence[str]) -> tuple[tuple[str, ...], Columns]:
-    """Return the fields of a header, and its columns, which say of a name what is not plain to see."""
+def _named(given: Sequence[str], units: Sequence[str] = ()) -> tuple[tuple[str, ...], Columns]:
+    """Return the fields of a header, and its columns: their units, and of a name what is not plain to see."""
     names = distinct_names(given)
     columns = dict.fromkeys(names, TEXT)
+    columns |= {
+        name: f"{TEXT} in {unit.strip()}" for name, unit in zip(names, units, strict=False) if unit.strip()
+    }
     for name, own in zip(names, given, strict=True):
         if name != own:
-            columns[name] = f"{TEXT}, another field named {own!r}"
+            columns[name] += f", another field named {own!r}"
         elif _ESCAPED.search(name):
-            columns[name] = f"{TEXT}, a name with bytes that are not UTF-8"
+            columns[name] += ", a name with bytes that are not UTF-8"
     return names, columns
 
 
@@ -250,11 +267,11 @@ def _require_few(fields: Sequence[str]) -> None:
         raise ValueError(f"its header has {len(fields)} fields; expected at most {_MOST_FIELDS}")
 
 
-def _zeek_fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]:
+def _zeek_look(path: str, source: Source) -> Look:
     fields: tuple[str, ...] | None = None
     for line in _head(path, source):
         if line.startswith("{"):
-            return None, json_columns(_sample(path, source))
+            return Look(None, json_columns(_sample(path, source)))
         if not line.startswith("#"):
             break
         _require_usual(line)
@@ -262,8 +279,8 @@ def _zeek_fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Col
             fields = distinct_names(line.split("\t")[1:])
             _require_few(fields)
         if line.startswith("#types") and fields:
-            return fields, dict(zip(fields, line.split("\t")[1:], strict=False))
-    return fields, dict.fromkeys(fields or (), "text")
+            return Look(fields, dict(zip(fields, line.split("\t")[1:], strict=False)))
+    return Look(fields, dict.fromkeys(fields or (), "text"))
 
 
 def _require_usual(line: str) -> None:

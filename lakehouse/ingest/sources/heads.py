@@ -10,7 +10,8 @@ import codecs
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
-from itertools import dropwhile, islice
+from dataclasses import dataclass, field
+from itertools import dropwhile
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,16 +73,45 @@ def as_lines(
         yield b"", f"malformed: the JSON document has no object or list of them under {path!r} (record_path)"
 
 
-def header_of(lines: Iterable[str], source: Source) -> str:
-    """Return the line that names the fields of a file, or is as wide as all; an empty one where there is none."""
+@dataclass
+class Head:
+    """Head of a file: its line of names, or one as wide as all, its line of units, and its constants."""
+
+    names: str = ""
+    units: str = ""
+    constants: dict[str, str] = field(default_factory=dict)
+
+
+def head_of(lines: Iterable[str], source: Source) -> Head:
+    """Return the head of a file by its first lines; what is not there is empty."""
+    found, units = Head(), source.head.units
+    for number, line in enumerate(_counted(_looked_at(lines, source, found.constants), source), 1):
+        if number == source.head.line:
+            found.names = line
+        if number == (units or source.head.line):
+            found.units = line if units else ""
+            break
+    return found
+
+
+def _looked_at(lines: Iterable[str], source: Source, constants: dict[str, str]) -> Iterator[str]:
+    """Pass on lines, and note the constants that are found in them first."""
+    for line in lines:
+        for name, pattern in source.constants.items():
+            if name not in constants and (match := re.search(pattern, line, re.ASCII)) and match[1]:
+                constants[name] = match[1].strip()
+        yield line
+
+
+def _counted(lines: Iterable[str], source: Source) -> Iterator[str]:
+    """Yield the lines that count in a head."""
     head, pattern = source.head, source.head.skip_until
     begun = lines if pattern is None else dropwhile(lambda line: not re.search(pattern, line), lines)
     mark = source.comment
     if source.skip and head.first_of_data == 1:
         # Nothing but the first line of data says how many fields there are.
         begun = (line for line in begun if not re.search(source.skip, line))
-    counted = (line for line in begun if line.strip(BLANKS) and not (mark and line.startswith(mark)))
-    return next(islice(counted, head.line - 1, None), "")
+    yield from (line for line in begun if line.strip(BLANKS) and not (mark and line.startswith(mark)))
 
 
 def without_head(

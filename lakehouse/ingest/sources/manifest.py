@@ -50,7 +50,7 @@ class LandedFile:
     ``path`` is its name below the landing folder. ``columns`` are the columns it was seen to have, each with its type
     where the file tells: a sample, to see changes. ``digest`` and ``version``: as ``Seen``.
     ``known_lines``: so many of its first lines were read before; their rows are duplicates, unless it is read behind
-    them only, as a file that grew is, from the byte ``begin`` on.
+    them only, as a file that grew is, from the byte ``begin`` on. ``constants``: what its head says of every record.
     """
 
     path: str
@@ -63,6 +63,7 @@ class LandedFile:
     known_lines: int = 0
     version: str = ""
     begin: int = 0
+    constants: Columns = field(default_factory=dict)
 
     @property
     def seen(self) -> Seen:
@@ -162,9 +163,14 @@ class Manifest:
         return Manifest(content["batch"], content["kind"], files, reasons, changes, ranges, *last)
 
 
-def layouts_of(files: tuple[LandedFile, ...]) -> tuple[Layout, ...]:
+def layouts_of(files: Iterable[LandedFile]) -> tuple[Layout, ...]:
     """Return the distinct headers of readable files, in the order met."""
     return tuple(dict.fromkeys(file.fields for file in files if file.unreadable is None))
+
+
+def constants_of(files: Iterable[LandedFile]) -> Mapping[str, Columns]:
+    """Return what heads say of every record of their files, of those that do."""
+    return {file.path: file.constants for file in files if file.constants}
 
 
 def halves(manifest: Manifest) -> tuple[Manifest, ...]:
