@@ -62,7 +62,7 @@ Found = tuple[str, Seen]
 
 
 class Look(NamedTuple):
-    """What the beginning of a file tells: its fields, None where lines name their own, its columns and constants."""
+    """Findings at the beginning of a file: fields, None where lines name their own, columns and constants."""
 
     fields: tuple[str, ...] | None = None
     columns: Columns = {}  # noqa: RUF012
