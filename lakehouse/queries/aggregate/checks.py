@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.join_aggregate.alarms import OPEN_US
 from lakehouse.algorithms.late_join.ranges import covering_ranges
-from lakehouse.queries.aggregate.groups import ALARM, ANSWER, coded, newest, place_of
+from lakehouse.queries.aggregate.groups import ALARM, ANSWER, coded, newest
 from lakehouse.queries.runtime.logged import MOST_RANGES
+from lakehouse.queries.runtime.tables import bucket_of, quoted
 from lakehouse.queries.runtime.tasks.bucket import METRICS, of_kind
 from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, metrics_of, run_buckets
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
@@ -112,7 +113,7 @@ class Checking:
         groups = [group.name for group in self.query.groups]
         stored = named_columns(table, {*own, *groups, "found", "batch"})
         grouped = (f"`{name}` AS `g_{name}`" for name in groups)
-        columns = (f"'{kind}' AS kind", place_of(groups, places), *(f"`{name}`" for name in own), *grouped)
+        columns = (f"'{kind}' AS kind", bucket_of(quoted(groups), places), *quoted(own), *grouped)
         return Columns(FileRows(stored, self.finished), columns)
 
 

@@ -1,4 +1,4 @@
-"""Groups of answers and alarms: where all rows of one meet, and numbers by which they are compared."""
+"""Groups of answers and alarms: numbers by which they are compared, and the newest row of each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Int64s
 
 ANSWER, ALARM = "answer", "alarm"
-
-
-def place_of(groups: Sequence[str], places: int) -> str:
-    """Return SQL for the place of a row, by its groups."""
-    if not groups:
-        return "CAST(0 AS int) AS bucket"
-    names = ", ".join(f"`{name}`" for name in groups)
-    return f"CAST(pmod(xxhash64({names}), {places}) AS int) AS bucket"
 
 
 def coded(rows: pa.Table, names: Sequence[str]) -> Int64s:

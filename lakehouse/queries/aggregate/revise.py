@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.aggregate.alarms import Changed, Following, standing_alarms
 from lakehouse.queries.aggregate.answers import NEW, Adding, with_earlier
-from lakehouse.queries.aggregate.groups import ALARM, ANSWER, newest, place_of
+from lakehouse.queries.aggregate.groups import ALARM, ANSWER, newest
 from lakehouse.queries.aggregate.query import shape_of
 from lakehouse.queries.aggregate.tables import group_types
-from lakehouse.queries.runtime.tables import Constants
+from lakehouse.queries.runtime.tables import Constants, bucket_of, quoted
 from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
     Answered,
@@ -137,7 +137,7 @@ class Revision:
         groups = [f"g_{name}" for name in self._groups]
         own = (name for name in self._adding.read if name not in ("revision", "part_bucket"))
         columns = [
-            *(f"'{_PART}' AS kind", place_of(groups, places), f"CAST({NEW} AS int) AS revision"),
+            *(f"'{_PART}' AS kind", bucket_of(quoted(groups), places), f"CAST({NEW} AS int) AS revision"),
             *("bucket AS part_bucket", *(f"`{name}`" for name in (*own, *groups))),
         ]
         return Columns(FileRows(self.stored), tuple(columns))
@@ -145,7 +145,7 @@ class Revision:
     def _answer_rows(self, places: int) -> Columns:
         own = [*(name for name in self._adding.read if name != "part_bucket"), "holds"]
         columns = [
-            *(f"'{ANSWER}' AS kind", place_of(self._groups, places), "-1 AS part_bucket"),
+            *(f"'{ANSWER}' AS kind", bucket_of(quoted(self._groups), places), "-1 AS part_bucket"),
             *(f"`{name}`" for name in own),
             *(f"`{name}` AS `g_{name}`" for name in self._groups),
         ]
@@ -156,7 +156,7 @@ class Revision:
 
     def _alarm_rows(self, places: int) -> Columns:
         columns = [
-            *(f"'{ALARM}' AS kind", place_of(self._groups, places)),
+            *(f"'{ALARM}' AS kind", bucket_of(quoted(self._groups), places)),
             *(f"`{name}`" for name in _ALARM),
             *(f"`{name}` AS `g_{name}`" for name in self._groups),
         ]

@@ -12,7 +12,7 @@ Rows meet in a bucket by a hash of the keys that all sides carry. In it keys and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,7 @@ from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.aggregate.values import BeyondRange, columns_of, range_of
 from lakehouse.queries.runtime.progress import is_refused
 from lakehouse.queries.runtime.source import RowSource
-from lakehouse.queries.runtime.tables import ROW_HASH, column_type
+from lakehouse.queries.runtime.tables import ROW_HASH, bucket_of, column_type
 from lakehouse.queries.runtime.tasks.reading import SideRows
 from lakehouse.spark.row_hash import xxhash64
 
@@ -109,7 +109,7 @@ def _columns(
         *_values(query, number),
         *_group_columns(query, streams, number),
         "batch",
-        f"{_bucket(query, keys, buckets)} AS `bucket`",
+        bucket_of([keys[number] for number in query.bucketed_by], buckets),
     )
 
 
@@ -139,10 +139,3 @@ def _group_columns(query: AggregateQuery, streams: Mapping[str, Stream], number:
     # Both zeros are one group, shown as 0.
     zero = {name: " + 0.0" if kind == "double" else "" for name, kind in types.items()}
     return [f"CAST({value} AS {types[name]}){zero[name]} AS `g_{name}`" for name, value in own.items()]
-
-
-def _bucket(query: AggregateQuery, keys: Sequence[str], buckets: int) -> str:
-    shared = query.bucketed_by
-    if not shared:
-        return "0"
-    return f"CAST(pmod(xxhash64({', '.join(keys[number] for number in shared)}), {buckets}) AS int)"

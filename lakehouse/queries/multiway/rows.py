@@ -24,6 +24,7 @@ from lakehouse.queries.runtime.progress import is_refused
 from lakehouse.queries.runtime.tables import (
     ROW_HASH,
     Constants,
+    bucket_of,
     column_type,
     hash_of,
     output_columns,
@@ -55,7 +56,7 @@ def side_columns(query: MultiwayQuery, streams: Mapping[str, Stream], number: in
 def keyed(columns: Sequence[str], places: int) -> tuple[str, ...]:
     """Return columns of rows with the place in which all rows of a key meet."""
     key = next(each.removesuffix(" AS `key`") for each in columns if each.endswith(" AS `key`"))
-    return (*columns, f"CAST(pmod(coalesce({key}, 0L), {places}) AS int) AS bucket")
+    return (*columns, bucket_of(f"coalesce({key}, 0L)", places))
 
 
 def kinds_of(rows: pa.Table, is_new: Bools, horizon_us: int | None) -> dict[str, Bools]:

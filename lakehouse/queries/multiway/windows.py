@@ -25,6 +25,7 @@ from lakehouse.engine.parts import ENTRIES
 from lakehouse.queries.multiway.centre import COUNTS, counts_of
 from lakehouse.queries.multiway.query import SLOTS
 from lakehouse.queries.multiway.rows import TAKEN, kinds_of, logged_rows
+from lakehouse.queries.runtime.tables import bucket_of
 from lakehouse.queries.runtime.tasks.by_bucket import joined_figures, log_figures
 from lakehouse.queries.runtime.tasks.parts import SUNK, entries_by_sink
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, TaskRows, items_of
@@ -178,7 +179,7 @@ class Windows:
         shown = [*keys, *(f"o_{each.name}" for each in self.query.outputs)]
         columns = (
             *(f"{side} AS side", "event_us", "`row`", "`key`", "false AS is_refused"),
-            *(f"batch = {self.batch} AS is_new", f"CAST(pmod(`key`, {places}) AS int) AS bucket"),
+            *(f"batch = {self.batch} AS is_new", bucket_of("`key`", places)),
             *(f"`{name}`" for name in shown),
         )
         stored = named_columns(self.table, {"batch", "event_us", "row", "key", *shown})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -112,9 +112,21 @@ ROW_HASH = "xxhash64(source_file, source_line, source_item)"
 
 def hash_of(columns: Sequence[str]) -> str:
     """Return SQL for a number that is equal where these columns are, null where one of them is: null equals nothing."""
-    names = [f"`{name}`" for name in columns]
+    names = quoted(columns)
     complete = " AND ".join(f"{name} IS NOT NULL" for name in names)
     return f"IF({complete}, xxhash64({', '.join(names)}), NULL)"
+
+
+def quoted(columns: Iterable[str]) -> list[str]:
+    """Return names of columns as SQL has them."""
+    return [f"`{name}`" for name in columns]
+
+
+def bucket_of(number: str | Sequence[str], buckets: int) -> str:
+    """Return SQL for the bucket of a row: by a number, or by a hash of values; one for all rows if there are none."""
+    if not isinstance(number, str):
+        number = f"xxhash64({', '.join(number)})" if number else "0L"
+    return f"CAST(pmod({number}, {buckets}) AS int) AS bucket"
 
 
 def output_columns(query: Shown, streams: Mapping[str, Stream], side: int) -> Iterator[str]:
