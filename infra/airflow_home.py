@@ -36,6 +36,8 @@ def environment(settings: Settings) -> dict[str, str]:
         # Each task that needs Spark starts a JVM of its own; more of them at once only wait for each other.
         "AIRFLOW__CORE__PARALLELISM": "2",
         "AIRFLOW__CORE__MP_START_METHOD": "spawn",
+        # Tasks of a scheduler that was ended hold their streams until one after it looks for them.
+        "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",

@@ -27,6 +27,7 @@ import psutil
 
 from infra.airflow_home import environment, preparing_metadata
 from infra.airflow_logs import bound_logs
+from lakehouse.config.airflow.homes import CONFIGS
 from lakehouse.settings import Settings
 
 HEALTHY_WITHIN_S = 180
@@ -36,17 +37,18 @@ EVERYWHERE = "0.0.0.0"
 PASSWORDS = "simple_auth_manager_passwords.json.generated"
 
 
-class AirflowDidNotStart(RuntimeError):
-    """Airflow ended or stayed unhealthy; the message names the log to read."""
+class AirflowFailed(RuntimeError):
+    """Airflow did not start, or a part of it has ended; the message names the log to read."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """A running Airflow: where its UI is, and the file that holds the password of user ``admin``."""
+    """A running Airflow: where its UI is, the file that holds the password of user ``admin``, and its processes."""
 
     url: str
     passwords: Path
     logs: Path
+    running: Mapping[str, subprocess.Popen[bytes]]
 
     def health(self) -> dict[str, str]:
         """Return the state of each component, such as ``healthy``; empty while the server does not answer."""
@@ -57,6 +59,12 @@ class Service:
             return {}
         return {name: str(part.get("status")) for name, part in health.items() if isinstance(part, dict)}
 
+    def require_running(self) -> None:
+        """Raise an error when one of the processes has ended."""
+        for name, process in self.running.items():
+            if process.poll() is not None:
+                raise AirflowFailed(f"Airflow's {name} ended; see {self.logs / name}.log")
+
 
 def start(
     settings: Settings, port: int = 8080, host: str = LOOPBACK[1], progress: Callable[[str], None] = print
@@ -64,7 +72,7 @@ def start(
     """Serve Airflow on a home until SIGTERM or Ctrl-C interrupts it.
 
     Raises:
-        AirflowDidNotStart: when it is not healthy in time, with the log to read.
+        AirflowFailed: when it is not healthy in time, or one of its processes has ended.
     """
     progress(f"starting Airflow on {settings.home} (about 30 s) ...")
     with serving(settings, port, host) as service:
@@ -73,30 +81,38 @@ def start(
         progress("no triggerer runs, and Airflow's page shows it red: no task here is ever deferred")
         while True:
             bound_logs(service.logs)
-            time.sleep(600)
+            for _ in range(600):
+                service.require_running()
+                time.sleep(1)
 
 
 @contextmanager
 def serving(settings: Settings, port: int, host: str = LOOPBACK[1]) -> Iterator[Service]:
-    """Start Airflow, wait until it is healthy, and stop all of it at the end of the block."""
-    home = settings.layout.airflow
-    url = f"http://{LOOPBACK[1] if host == EVERYWHERE else host}:{port}"
-    service = Service(url, home / PASSWORDS, home / "logs")
+    """Start Airflow, wait until it is healthy, and stop all of it at the end of the block.
+
+    Its DAGs are those of the home, or of each configuration that TIDEMARK_CONFIGS names.
+    """
+    home, at = settings.layout.airflow, LOOPBACK[1] if host == EVERYWHERE else host
+    if _answers((at, port)):
+        raise AirflowFailed(f"something listens on port {port} of {at} already; --port names another")
+    url, logs, configs = f"http://{at}:{port}", home / "logs", os.environ.get(CONFIGS)
     binaries = str(Path(sys.executable).parent)
     variables = {
         **os.environ,
         **environment(settings),
+        **({CONFIGS: configs, "TIDEMARK_HOME": ""} if configs else {}),
         "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}",
         "AIRFLOW__API__HOST": host,
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__BASE_URL": url,
     }
     with preparing_metadata(settings) as is_needed:
-        log = service.logs / "migrate.log"
+        log = logs / "migrate.log"
         if is_needed and _started(["-m", "airflow", "db", "migrate"], variables, log).wait():
-            raise AirflowDidNotStart(f"Airflow could not prepare its metadata; see {log}")
-    with _running(_components(settings, host, port), variables, service.logs) as running:
-        _wait_until_healthy(settings, service, running)
+            raise AirflowFailed(f"Airflow could not prepare its metadata; see {log}")
+    with _running(_components(settings, host, port), variables, logs) as running:
+        service = Service(url, home / PASSWORDS, logs, running)
+        _wait_until_healthy(settings, service)
         yield service
 
 
@@ -171,19 +187,13 @@ def _session(pid: int) -> int | None:
     return None
 
 
-def _wait_until_healthy(
-    settings: Settings, service: Service, running: Mapping[str, subprocess.Popen[bytes]]
-) -> None:
+def _wait_until_healthy(settings: Settings, service: Service) -> None:
     deadline = time.monotonic() + HEALTHY_WITHIN_S
     wanted = {"metadatabase", "scheduler", "dag_processor"}
-    while {name for name, state in service.health().items() if state == "healthy"} < wanted or (
-        "spark" in running and not _answers(settings.spark.addresses()[0])
+    while not wanted <= {name for name, state in service.health().items() if state == "healthy"} or (
+        "spark" in service.running and not _answers(settings.spark.addresses()[0])
     ):
-        ended = [name for name, process in running.items() if process.poll() is not None]
-        if ended:
-            raise AirflowDidNotStart(f"Airflow's {ended[0]} ended; see {service.logs / ended[0]}.log")
+        service.require_running()
         if time.monotonic() > deadline:
-            raise AirflowDidNotStart(
-                f"Airflow was not healthy after {HEALTHY_WITHIN_S} s; see {service.logs}"
-            )
+            raise AirflowFailed(f"Airflow was not healthy after {HEALTHY_WITHIN_S} s; see {service.logs}")
         time.sleep(0.5)

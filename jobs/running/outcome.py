@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lakehouse.config.durations import iso_timestamp
 from lakehouse.service.ending import leave_if_heard
 from lakehouse.service.lineage import JobRun
 from lakehouse.settings import Settings
@@ -97,7 +98,8 @@ def log_figures(outcome: Outcome) -> None:
     log.info("%s of %s took %.1f s", outcome["job"], outcome["stream"], outcome["seconds"])
     for name, value in outcome["figures"].items():
         if value and name != "spark":
-            log.info("  %s: %s", name.replace("_", " "), value)
+            shown = iso_timestamp(value) if name.endswith("_us") else value
+            log.info("  %s: %s", name.removesuffix("_us").replace("_", " "), shown)
     if done := outcome["figures"].get("spark"):
         log.info("  %s", _of_spark(done))
 

@@ -5,6 +5,7 @@ TIDEMARK_CONFIG and TIDEMARK_HOME name the configuration and home; a DAG's ``con
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from lakehouse.storage.heartbeats import served_by, service_heartbeat
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.ownership import keep_private
 
+log = logging.getLogger(__name__)
 Run = Callable[..., dict[str, Any]]
 # Airflow calls tasks with the parameters of a run alone.
 _CONFIGURED: list[Settings] = []
@@ -52,6 +54,7 @@ def position(stream: str, params: Mapping[str, Any]) -> list[int]:
     """Return how far a stream is: its newest finished batch and its newest correction; none before the first batch."""
     layout = configured(params).layout
     batch = read_extent(layout, stream).batch
+    log.info("%s: newest batch %d", stream, batch)
     return (
         [batch, max((done.number for done in read_corrections(layout, stream)), default=0)] if batch else []
     )
@@ -80,8 +83,11 @@ def run_all(run: Run, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run(run: Run, of: str, params: Mapping[str, Any], *arguments: str) -> dict[str, Any]:
-    from lakehouse.spark.session import build_session
+    from lakehouse.spark.session import announcing, build_session, send_words_to
 
     settings = configured(params)
-    with reporting(log_figures):
+    if not _CONFIGURED:
+        # Airflow shows as errors what a task's JVM says on stderr.
+        send_words_to(1)
+    with reporting(log_figures), announcing(log.info):
         return recorded(job_of(run), settings, of, lambda: run(settings, build_session(settings), *arguments))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import psutil
 import pytest
 
 from infra.airflow_home import DAGS
-from infra.airflow_standalone import Service, serving
+from infra.airflow_standalone import AirflowFailed, Service, serving
 from lakehouse.serving.status import status
 from lakehouse.settings import Settings, load_settings, read_settings
 from lakehouse.storage.control.lease import lease
@@ -170,6 +171,27 @@ def observed(tmp_path: Path, request: pytest.FixtureRequest) -> Observed:
     return Observed(
         health, dags, addresses, of_spark, sessions, _members(sessions), service.health(), failed, published
     )
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(
+            AirflowFailed, match=r"something listens on port \d+ of 127.0.0.1 already; --port names"
+        ),
+        serving(Settings(home=tmp_path), taken.getsockname()[1]),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_that_has_ended_is_named_with_its_log(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    service = Service("http://127.0.0.1:1", tmp_path / "passwords", tmp_path, {"scheduler": ended})
+
+    with pytest.raises(AirflowFailed, match=rf"Airflow's scheduler ended; see {tmp_path}/scheduler.log"):
+        service.require_running()
 
 
 @pytest.mark.parametrize("observed", [False], indirect=True)

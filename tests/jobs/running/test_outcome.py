@@ -63,11 +63,11 @@ def test_a_listener_hears_outcomes_only_during_its_block(tmp_path: Path) -> None
 
 def test_what_a_job_did_is_logged_figure_by_figure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     spark = {"jobs": 2, "tasks": 5, "shuffled_bytes": 0}
-    figures = {"files": 3, "quarantined": 0, "spark": spark}
+    figures = {"files": 3, "quarantined": 0, "from_us": 1_767_225_600_000_000, "spark": spark}
 
     with caplog.at_level("INFO"), reporting(log_figures):
         recorded("ingest", Settings(home=tmp_path), "alpha", lambda: figures)
 
     first, *lines = [record.getMessage() for record in caplog.records]
     assert first.startswith("ingest of alpha took 0.")
-    assert lines == ["  files: 3", "  Spark: jobs 2, tasks 5"]
+    assert lines == ["  files: 3", "  from: 2026-01-01T00:00:00+00:00", "  Spark: jobs 2, tasks 5"]
