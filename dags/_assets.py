@@ -1,7 +1,5 @@
 """Assets of a home: a table of each stream, the results of each query, and the published version."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from airflow.sdk import Asset, AssetAlias, AssetAny

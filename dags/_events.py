@@ -4,8 +4,6 @@ An event says how far its table is. It is sent where this differs from what the 
 finds nothing new starts nothing; a task whose process was killed says it at its next try.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.sdk import Asset

@@ -1,7 +1,5 @@
 """Parameters of DAGs, typed and described."""
 
-from __future__ import annotations
-
 from airflow.sdk import Param
 
 _NAMES = r"^[a-z][a-z0-9_]*(\s*,\s*[a-z][a-z0-9_]*)*$"

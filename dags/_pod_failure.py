@@ -1,7 +1,5 @@
 """Failure of a task's pod: one that a retry would not change is not retried."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator

@@ -3,8 +3,6 @@
 The Airflow that runs tasks needs the extra ``kubernetes`` for this, and nothing of the home.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

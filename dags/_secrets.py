@@ -1,7 +1,5 @@
 """Credentials from Airflow's Connections and Variables, put into the environment of a task before it reads its home."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path

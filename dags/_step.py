@@ -4,8 +4,6 @@ An error that stays until somebody changes something (``Permanent``) fails the t
 next run back. Its message is the first and the last line that the task logs.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable

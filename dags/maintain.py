@@ -6,8 +6,6 @@
 - **If it is late** tables grow and reading them slows down; answers stay right
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.sdk import DAG

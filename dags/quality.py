@@ -7,8 +7,6 @@
 - **If it is late** nothing new is published; a failed task's error names the rules and the report
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable

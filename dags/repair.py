@@ -7,8 +7,6 @@
 - **If it is late** pairs and answers stay as complete as they were online; nothing is lost while raw rows are kept
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.sdk import DAG

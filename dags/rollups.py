@@ -10,8 +10,6 @@
 - **While `tidemark serve` runs** it skips the service's streams, with the reason
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.sdk import DAG

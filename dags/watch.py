@@ -7,8 +7,6 @@
 - **If no service runs** it skips, and the other DAGs do all the work
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.sdk import DAG

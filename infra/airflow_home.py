@@ -4,8 +4,6 @@ Everything is under ``<home>/airflow``: metadata in one SQLite file, logs, and a
 Airflow reads its settings when it is first imported, so they are in the environment before that.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Only ``tidemark airflow`` uses this; who runs Airflow in another way has its own means.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from contextlib import suppress

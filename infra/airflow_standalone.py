@@ -7,8 +7,6 @@ everywhere, stay off. There is no triggerer, because no task of these DAGs is de
 writes to ``<home>/airflow/logs/<name>.log``, readable by their owner alone; ``airflow_logs.py`` bounds what logs take.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """``python -m infra.class_archive``, part of ``make setup``: make the archive that sessions start from."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 import time

@@ -4,8 +4,6 @@ numba keeps what it compiles beside the source, so the first batches of a home, 
 compiled by use, on a handful of rows, with the types that the jobs use: a test compares them with those of a run.
 """
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context

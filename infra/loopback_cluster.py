@@ -5,8 +5,6 @@
 runs a command with TIDEMARK_SPARK__MASTER and TIDEMARK_SPARK__SECRET set to the cluster's.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import secrets

@@ -4,8 +4,6 @@ The pages link to code and tests by relative paths, which work in a clone; the s
 leads to a file is checked by ``tests/test_documents.py``.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from typing import Any

@@ -4,8 +4,6 @@ The loss becomes a batch in the ledger. A stream of kind ``kafka`` stops when me
 to kill anywhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ One commit per run; running it again adds nothing. ``rebuild`` builds everything
 has changed, or the nodes of a range.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

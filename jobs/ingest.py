@@ -4,8 +4,6 @@ New complete files, or unread messages of topics, are put into manifests. The ma
 yet are ingested one by one, each as a batch. Safe to run again, and to kill anywhere.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from functools import cache, partial

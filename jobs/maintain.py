@@ -5,8 +5,6 @@ change. No row is ingested meanwhile; merging files of raw takes long and is a j
 run at any time, again, and to kill anywhere.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from contextlib import suppress

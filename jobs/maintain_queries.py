@@ -3,8 +3,6 @@
 Changes no answer. Safe to run at any time, again, and to kill anywhere.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from typing import Any

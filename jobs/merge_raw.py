@@ -4,8 +4,6 @@ It reads and writes all rows that are new since the last merge, on one core; the
 (``maintain``). Changes no row. Safe to run at any time, again, and to kill anywhere.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

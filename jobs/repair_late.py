@@ -4,8 +4,6 @@ What rests on rows that were retracted since is withdrawn, between batches. Safe
 beside its batches, an aggregate between them. Running it again finds nothing twice.
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from functools import partial
 from typing import Any

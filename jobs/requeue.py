@@ -3,8 +3,6 @@
 They are a batch of their own in the ledger: each record is accepted, a duplicate, or quarantined again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

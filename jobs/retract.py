@@ -4,8 +4,6 @@ Exactly once, also when it is killed: the stream's next job finishes a retractio
 version stays until the next publish.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pyspark.sql import SparkSession

@@ -6,8 +6,6 @@ hold finished batches only, and the DAGs after it go on for the others. If no st
 built, nothing is new and the run stops. Safe to run again.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Running it again processes nothing twice. If it is killed anywhere, the next run
 with the same result.
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack
 from dataclasses import replace

@@ -5,8 +5,6 @@ python -m jobs.run_task ingest take.alpha --arguments '{"stream": "alpha", "para
 If it is run again, or killed and run again, the tables are the same, because a task is a call of a job.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -6,8 +6,6 @@ next start continues. Every version has passed the gate of totals. The rules of 
 failed one stops the publish until it passes.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import time

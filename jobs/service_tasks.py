@@ -9,15 +9,15 @@ a worker per query   run_queries     if a ledger of its streams is new
 one worker           publish         if a rollup, or a query's result, is new
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from jobs import build_rollups, ingest, maintain, maintain_queries, merge_raw, publish, run_queries
 from jobs.running.outcome import ALL_STREAMS, job_of, recorded
@@ -31,9 +31,6 @@ from lakehouse.storage.control.outcomes import has_run_since
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.newest_commits import NO_TABLE, Commits
 from lakehouse.storage.tables.rollup_table import read_marker
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Partial nodes and small files grow with batches: they are folded and merged after this many.
 MAINTAINED_AFTER = 50

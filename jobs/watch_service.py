@@ -1,7 +1,5 @@
 """Check that the service of a home is not stalled, and fail if it is. Needs no Spark; changes nothing."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

@@ -12,8 +12,6 @@ Frames hold small rows of deviations, 0 if all is well. ``checks.py`` in ``lakeh
 that a report holds no personal data; of the rules that a stream declares three examples are named, with masked texts.
 """
 
-from __future__ import annotations
-
 from quality.gate import GateFailed
 
 __all__ = ["GateFailed"]

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.config.sections import QualitySettings
 from lakehouse.settings import Settings
+from lakehouse.spark.deviations import Frame
 from lakehouse.storage.control.lease import lease
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-    from lakehouse.spark.deviations import Frame
 
 SITE = "local_site"
 RESULT_FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}

@@ -1,7 +1,5 @@
 """The verdict on one rule, and the error that a failed one raises."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

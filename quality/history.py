@@ -3,8 +3,6 @@
 One row is one rule's verdict in one run. Rows of one run are appended in one commit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any

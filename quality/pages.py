@@ -6,8 +6,6 @@ browsers to load nothing else, and the index is plain HTML. The classes are name
 (``checkpoint.py``) and made by Great Expectations.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from html import escape

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakehouse.config.sections import QualitySettings
-
-if TYPE_CHECKING:
-    from lakehouse.spark.deviations import Frame
+from lakehouse.spark.deviations import Frame
 
 DECLARED = Path(__file__).with_name("expectations.toml")
 

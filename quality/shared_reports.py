@@ -8,8 +8,6 @@ new each time. Cost of a check: a listing of what is kept, a read for each file 
 each new file and for the index.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress

@@ -1,16 +1,14 @@
 """Frames of deviations -> verdicts in the history and on the pages, and a stop where a rule does not hold."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from lakehouse.settings import Settings
-from lakehouse.spark.deviations import REJECTIONS, WARNINGS
+from lakehouse.spark.deviations import REJECTIONS, WARNINGS, Frame
 from lakehouse.storage.checked import Passed
 from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.stores.store_path import Location
@@ -18,10 +16,6 @@ from lakehouse.storage.tables.newest_commits import Commits
 from quality.checkpoint import judge, report_page
 from quality.gate import GateFailed, Verdict
 from quality.history import append
-
-if TYPE_CHECKING:
-    from lakehouse.spark.deviations import Frame
-
 
 log = logging.getLogger(__name__)
 

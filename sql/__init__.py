@@ -1,7 +1,5 @@
 """SQL kept as files: what one row of each table is, and the analysts' macros and views."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 

@@ -3,8 +3,6 @@
 python -m infra.kubernetes.schemas SWAGGER FOLDER
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

@@ -1,20 +1,15 @@
 """The streams that a publish may take, because they have passed the checks, and those that it withholds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from jobs.publishing.snapshots import snapshot_of
+from lakehouse.serving.publish.snapshot import StreamSnapshot
+from lakehouse.serving.publish.withheld import Withheld
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import LeaseHeld
 from lakehouse.storage.control.outcomes import last_outcome
 from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.tables.integrity import damage_in
-
-if TYPE_CHECKING:
-    from lakehouse.serving.publish.snapshot import StreamSnapshot
-    from lakehouse.serving.publish.withheld import Withheld
 
 
 def snapshots_to_publish(

@@ -1,29 +1,25 @@
 """The input of a publisher: a snapshot of each stream, with all of its nodes, one row each, and of each query."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import Query
+from lakehouse.queries.runtime.batch_metrics import Facts
 from lakehouse.queries.runtime.snapshot import snapshot_of as query_snapshot
+from lakehouse.serving.publish.query_snapshot import QuerySnapshot
 from lakehouse.serving.publish.snapshot import StreamSnapshot, measures_of, ranges_through, totals_of
 from lakehouse.settings import Settings
 from lakehouse.storage.corrections import published_facts, read_corrections
 from lakehouse.storage.doubtful import AMBIGUOUS, REPEAT
+from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.query_meaning import is_of
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.rollup_table import read_level_counts, read_marker
 from lakehouse.storage.tables.table_log import newest_version
-
-if TYPE_CHECKING:
-    from lakehouse.queries.runtime.batch_metrics import Facts
-    from lakehouse.serving.publish.query_snapshot import QuerySnapshot
-    from lakehouse.storage.layout import Home
 
 
 def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:

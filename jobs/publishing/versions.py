@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from jobs.publishing.passed_streams import readers_of, snapshots_to_publish
 from jobs.publishing.snapshots import queries_to_publish, with_nodes
 from lakehouse.queries.registered import as_published
+from lakehouse.serving.publish.query_snapshot import QuerySnapshot
+from lakehouse.serving.publish.snapshot import StreamSnapshot
+from lakehouse.serving.publish.withheld import Withheld
 from lakehouse.settings import Settings
+from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
     from lakehouse.serving.publish.gate import TotalsDiffer
     from lakehouse.serving.publish.publish import Published
-    from lakehouse.serving.publish.query_snapshot import QuerySnapshot
-    from lakehouse.serving.publish.snapshot import StreamSnapshot
-    from lakehouse.serving.publish.withheld import Withheld
-    from lakehouse.storage.layout import Home
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,5 @@
 """Streams and queries that a scheduled run processes: named by its parameters, or by the events that started it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 python -m jobs.ingest --config tidemark.toml telemetry flows
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """A post that says that a scheduled run has failed, to the address that alarms are posted to."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Mapping

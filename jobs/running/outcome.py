@@ -4,8 +4,6 @@ recorded(...)            run, keep the outcome in the control store, tell listen
 with reporting(tell):    ``tell`` gets every outcome of this process during the block
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

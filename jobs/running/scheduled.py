@@ -3,8 +3,6 @@
 TIDEMARK_CONFIG and TIDEMARK_HOME name the configuration and home; a DAG's ``config`` parameter wins over the first.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A heap of (time, number) in an array of two columns: the earliest is at hand, a change costs O(log n)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from numba import njit

@@ -12,12 +12,9 @@ reading or an identity, but of a rule of the stream three examples of rows that 
 the keys of the sources that break it most.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,19 +36,17 @@ from lakehouse.checks.rollup_checks import rollup_frame, unmeasured
 from lakehouse.checks.stream_rules import rejections, rule_frames, value_verdicts
 from lakehouse.checks.table_rows import TableRows
 from lakehouse.checks.time_rules import Judged, Timeline, time_verdicts
+from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine
 from lakehouse.ingest.quarantine import rejected_records
 from lakehouse.spark.deviations import Frame
 from lakehouse.spark.tables import exists
 from lakehouse.storage.checked import COUNTS, Checked
 from lakehouse.storage.corrections import RETENTION, RETRACT, Correction, read_corrections, removed
+from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.rollup_table import Marker, RollupSchema, read_rollup_schema
 from lakehouse.storage.tables.table_log import bounds
 from lakehouse.storage.tables.table_reads import pieces_of
-
-if TYPE_CHECKING:
-    from lakehouse.config.stream import Stream
-    from lakehouse.engine import Engine
-    from lakehouse.storage.layout import Home
 
 GAINED, PLACED = ("received", "requeued"), ("accepted", "quarantined", "duplicates")
 

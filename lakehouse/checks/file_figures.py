@@ -6,14 +6,12 @@
 Figures come back as texts, so that one job is for all tables. Memory of a task: a piece of a file.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +20,14 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.profile.summary import Summary
 from lakehouse.checks.column_figures import summary_of
 from lakehouse.checks.stream_rules import BROKEN, EXAMPLES, JUDGED, examples_of, sources_of, worst_of
+from lakehouse.checks.table_rows import TableRows
 from lakehouse.checks.time_nodes import Counted
 from lakehouse.config.columns import sql_type
+from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine, Item
 from lakehouse.ingest.parser.plain_values import arrow_type
 from lakehouse.ingest.parser.row_rules import verdicts
 from lakehouse.storage.tables.table_reads import pieces_of
-
-if TYPE_CHECKING:
-    from lakehouse.checks.table_rows import TableRows
-    from lakehouse.config.stream import Stream
-    from lakehouse.engine import Engine, Item
 
 RAW, QUARANTINE, ROLLUP = "raw", "quarantine", "rollup"
 DISORDERS = ("disordered_values", "disordered_counts", "disordered_times", "not_numbers", "unaligned")

@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.checks.table_rows import TableRows
+from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import file_items
 from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.tables.table_reads import pieces_of
 
 if TYPE_CHECKING:
-    from lakehouse.checks.table_rows import TableRows
     from lakehouse.config.stream import Stream
-    from lakehouse.engine import Engine, Item
 
 # Rows of earlier batches are compared where so many rows are of the same time.
 FEW_ROWS = 1_000_000

@@ -12,16 +12,12 @@ change, and the table is the sum of its files. Cost: files that no check has see
 horizon passes through.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakehouse.checks.file_figures import DISORDERS, Measured, Row
+from lakehouse.config.stream import Stream
 from lakehouse.spark.deviations import Frame
-
-if TYPE_CHECKING:
-    from lakehouse.config.stream import Stream
 
 
 def unmeasured(files: Iterable[str], known: Measured, horizons: Sequence[int]) -> set[str]:

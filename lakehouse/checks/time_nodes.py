@@ -7,27 +7,22 @@
 Of keys a job returns numbers and some examples, so that a hundred thousand are no more to the driver than ten.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.checks.stream_rules import masked
+from lakehouse.checks.table_rows import TableRows
+from lakehouse.engine import Engine, Item
+from lakehouse.engine.contract import KeyedKernel
 from lakehouse.engine.parts import file_items
 from lakehouse.rollup.counters import joined, order, runs
 from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.tables.table_reads import pieces_of
-
-if TYPE_CHECKING:
-    from lakehouse.checks.table_rows import TableRows
-    from lakehouse.engine import Engine, Item
-    from lakehouse.engine.contract import KeyedKernel
 
 # Keys or periods that a sentence names.
 NAMED = 5

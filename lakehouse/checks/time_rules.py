@@ -13,47 +13,47 @@ row is a backfill: of it now is its newest time, so that it does not matter when
 Nothing here is read of raw.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lakehouse.algorithms.profile.drift import Shares, shares_of_numbers, shares_of_values
+from lakehouse.checks.file_figures import Measured
 from lakehouse.checks.stream_rules import Verdict
+from lakehouse.checks.table_rows import TableRows
 from lakehouse.checks.time_nodes import NAMED, Counted, Meeting, Nodes
 from lakehouse.config.durations import format_timestamp as shown
 from lakehouse.config.durations import spelled_duration
-from lakehouse.config.rules.over_time import FEWEST_WEEKS, LEARNED_WEEKS, WEEK_US, coarsest, finest
+from lakehouse.config.rules.over_time import (
+    FEWEST_WEEKS,
+    LEARNED_WEEKS,
+    WEEK_US,
+    CounterResets,
+    Drift,
+    Freshness,
+    LateShare,
+    MissingShare,
+    NewColumns,
+    Silent,
+    Volume,
+    coarsest,
+    finest,
+)
+from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine
 from lakehouse.ingest.sources.manifest_rows import ManifestRows
 from lakehouse.spark.deviations import Counts
+from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import Extent, read_extent
 from lakehouse.storage.masks import form_of
 from lakehouse.storage.profiles import DAY_US, ColumnProfile, Profile, day_text, read_profile
 from lakehouse.storage.tables.table_log import read_columns
-
-if TYPE_CHECKING:
-    from lakehouse.checks.file_figures import Measured
-    from lakehouse.checks.table_rows import TableRows
-    from lakehouse.config.rules.over_time import (
-        CounterResets,
-        Drift,
-        Freshness,
-        LateShare,
-        MissingShare,
-        NewColumns,
-        Silent,
-        Volume,
-    )
-    from lakehouse.config.stream import Stream
-    from lakehouse.engine import Engine
-    from lakehouse.storage.layout import Home
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND_US = 1_000_000

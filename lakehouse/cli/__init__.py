@@ -10,8 +10,6 @@ pages/      the output of `status` and `explain`
 Importing this package loads typer and nothing of Tidemark's other layers.
 """
 
-from __future__ import annotations
-
 from lakehouse.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -4,8 +4,6 @@
 published; 143: SIGTERM ended it; 130: SIGINT did, which Ctrl-C sends.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -11,9 +11,10 @@ from zoneinfo import ZoneInfo
 
 import typer
 
+from lakehouse.storage.layout import Home
+
 if TYPE_CHECKING:
     from lakehouse.settings import Settings
-    from lakehouse.storage.layout import Home
 
 
 def _aggregate(name: str | None) -> str | None:

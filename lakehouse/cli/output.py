@@ -1,7 +1,5 @@
 """Output of commands: one JSON document, or tables and sentences for people."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 Nothing is cut or left out. Widths are columns of a terminal, of which a wide character takes two and an accent none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from unicodedata import combining, east_asian_width

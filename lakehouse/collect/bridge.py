@@ -5,8 +5,6 @@ messages are in memory and the rest waits with the broker. Killed between writin
 again what was written, and it is written again, exactly alike (repeats.py): a duplicate for ingest, never a second row.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

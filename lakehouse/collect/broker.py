@@ -1,7 +1,5 @@
 """A connection to an MQTT broker: who asks, for what, and how much may be on its way unacknowledged."""
 
-from __future__ import annotations
-
 import os
 import select
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """This machine's own sensors and connections into landing files, at an interval, for all streams in one process."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Sequence

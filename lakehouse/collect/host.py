@@ -6,8 +6,6 @@
 Times are microseconds UTC; what is not known is left out. Rates (bytes a second) are since the sample before.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -10,8 +10,6 @@ packet number is remembered, for half of the numbers that there are. A broker co
 uses one again: a message that was lost on the way is never taken for an earlier one that was equal to it.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

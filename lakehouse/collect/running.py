@@ -1,7 +1,5 @@
 """Run of a program of its own: its end, and its heartbeat meanwhile."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -7,8 +7,6 @@ What a killed process left is taken over by the next: its last whole line is whe
 that was never said to be safe. Names grow with time, so files are read in the order in which they were written.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Avro schemas that a configuration names: read, or reported as a problem."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ the bad values are left out, the rest is checked, and only problems that the lef
 reported.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -9,8 +9,6 @@ there, below $TIDEMARK_SCRATCH or ``~/.cache/tidemark/homes``.
 Standard library only: what asks a published version must not wait for the rest.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

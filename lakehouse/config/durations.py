@@ -1,7 +1,5 @@
 """Timestamps as people read them, and durations ("90s", "4h48m", "2d", "forever") as microseconds."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 

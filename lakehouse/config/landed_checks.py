@@ -1,7 +1,5 @@
 """Checks of a source that is landed first: its folder, a broker's address, topics, secrets."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

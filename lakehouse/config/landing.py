@@ -4,8 +4,6 @@ Files are known by these names: a project that is moved, or restored elsewhere, 
 folder is what a source's path has before its pattern: ``/data/in`` of ``/data/in/*/2026-*.csv``, or the same of a URL.
 """
 
-from __future__ import annotations
-
 import os
 
 from lakehouse.config.store_address import address_of, fixed_part, is_remote

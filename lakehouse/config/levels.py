@@ -1,7 +1,5 @@
 """Levels of a stream as they are declared: each by its width and keep, or all by the geometry of the paper's tree."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any
 

@@ -5,8 +5,6 @@ another column, are replaced as a whole; of its groupings those stay that the st
 that are among the stream's own measures and no counters. A preset may rest on another one.
 """
 
-from __future__ import annotations
-
 import tomllib
 from functools import cache
 from pathlib import Path

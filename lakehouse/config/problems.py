@@ -1,7 +1,5 @@
 """The problems of a wrong configuration, all at once: each with its key, what was found and what is expected."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches

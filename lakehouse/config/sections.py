@@ -1,7 +1,5 @@
 """Sections of tidemark.toml beside streams, engine and Spark, each checked as it is read."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, Literal

@@ -4,8 +4,6 @@ Then what one key of a source cannot tell alone: landing places on an object sto
 schemas and options of a Kafka source. ``landed_checks.py`` has those of what is landed first.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

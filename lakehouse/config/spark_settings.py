@@ -1,7 +1,5 @@
 """Settings of the runner of kernels and of Spark: in each job's process, or on a named cluster."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping

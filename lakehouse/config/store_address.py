@@ -1,7 +1,5 @@
 """URLs of objects on a store: which stores there are, and what a URL of one names. Standard library only."""
 
-from __future__ import annotations
-
 import re
 from glob import has_magic
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Conditions on records as SQL writes them, of fields as texts or numbers: what ``source.where`` may say."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any

@@ -18,15 +18,13 @@ Rows leave raw by tasks: of the files that may have such a row they read the col
 that have other rows, too. Files of which all rows go are not opened.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +43,7 @@ from lakehouse.corrections.rebuild import (
     widened,
 )
 from lakehouse.corrections.wrong_rows import Wrong, note_wrong
-from lakehouse.engine import Session, engine_of
+from lakehouse.engine import Engine, Item, Session, engine_of
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.ingest.batch_records import StreamTables
 from lakehouse.ingest.identities.remembered import forget, remember
@@ -71,9 +69,6 @@ from lakehouse.storage.tables.rollup_table import Marker, read_marker
 from lakehouse.storage.tables.table_commits import arrow_schema, commit, fitted, write_arrow
 from lakehouse.storage.tables.table_files import source
 from lakehouse.storage.tables.table_log import FileFacts, files_between, read_columns
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Engine, Item
 
 # Earliest and latest event time of a batch, and what it reached.
 Times = tuple[int | None, int | None, int | None]

@@ -12,12 +12,9 @@ grouping from a finer one. What cannot be had is recorded (floors of levels, sin
 refused. Readers see the table before or after, never between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +23,7 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
 from lakehouse.config.durations import format_timestamp
 from lakehouse.config.problems import Permanent
 from lakehouse.config.stream import Stream
-from lakehouse.engine import Session, engine_of
+from lakehouse.engine import Item, Session, engine_of
 from lakehouse.engine.parts import TableSink, commit_entries, data_files_of, file_items, sink_of
 from lakehouse.engine.rewriting import rewrite_without
 from lakehouse.ingest.raw_rows import RawRows
@@ -47,9 +44,6 @@ from lakehouse.storage.tables.rollup_table import Marker, RollupSchema, read_mar
 from lakehouse.storage.tables.table_commits import arrow_schema
 from lakehouse.storage.tables.table_log import file_facts, files_between
 from lakehouse.storage.tables.table_reads import pieces_of, read_between
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Item
 
 ENDLESS_US = 2**62
 _LEVELS_BELOW = -(2**31)

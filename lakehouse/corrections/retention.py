@@ -14,8 +14,6 @@ goes unless a stream says ``keep_files``. What stays whatever it says: a file wh
 not as it was when it was read, and one that could not be read to its end, as quarantine lacks its bytes.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Rows are named by their file, by values of columns, or by their identity, and by
 finished batches can be named, and only where all raw rows are kept: else nodes could not be built without them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path

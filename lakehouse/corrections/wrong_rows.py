@@ -6,27 +6,25 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.columns import sql_type
 from lakehouse.config.problems import Permanent
+from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.row_hash import xxhash64
+from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
-
-if TYPE_CHECKING:
-    from lakehouse.config.stream import Stream
-    from lakehouse.engine import Engine, Item
-    from lakehouse.storage.layout import Home
 
 # What says which row it is.
 _PLACE = ("source_file", "source_line", "source_item")

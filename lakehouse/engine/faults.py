@@ -1,7 +1,5 @@
 """Errors of kernels, named by step and item, on their way from a task to the driver."""
 
-from __future__ import annotations
-
 import pickle
 import traceback
 from collections.abc import Mapping

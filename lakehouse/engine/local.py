@@ -1,7 +1,5 @@
 """Kernels in this process, one after the other: for tests, and for machines without Java."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

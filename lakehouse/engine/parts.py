@@ -8,8 +8,6 @@ Nobody sees a part before the commit. Those of attempts that died, or that ran b
 vacuum deletes them.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterable, Iterator

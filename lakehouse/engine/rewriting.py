@@ -1,7 +1,5 @@
 """Rows taken out of a table's files: tasks write the files that have such rows again, without them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

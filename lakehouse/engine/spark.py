@@ -4,8 +4,6 @@ map       numbers of items --> mapInArrow(kernel) --> entries and figures
 by_key    numbers of items --> mapInArrow(read) --> rows, packed by key --> applyInArrow(kernel) --> the same
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -8,8 +8,6 @@ would otherwise take each table apart into rows, sort these, and make tables of 
 time of a job with many columns.
 """
 
-from __future__ import annotations
-
 import ctypes
 import struct
 from collections.abc import Iterable, Iterator

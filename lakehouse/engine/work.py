@@ -1,7 +1,5 @@
 """Counts of the work that Spark does for a job: each call of the engine adds to those of its thread."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

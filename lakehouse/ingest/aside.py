@@ -1,7 +1,5 @@
 """Files beside the parts of a table on the way from one task to another, or to the driver; no log tells of them."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress

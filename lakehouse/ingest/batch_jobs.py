@@ -3,8 +3,6 @@
 Rows stay in tasks. What comes back are the parts that tasks wrote, to be committed, and counts.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import partial, reduce

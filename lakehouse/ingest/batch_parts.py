@@ -7,8 +7,6 @@
 Memory of a task: the rows of one part.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace

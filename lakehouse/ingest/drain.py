@@ -7,8 +7,6 @@ stands alone. A batch that is split or set aside stays in the ledger, with no ro
 Failures of what is around it do not count.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from contextlib import ExitStack

@@ -7,8 +7,6 @@ exists; readers of the others use finished batches only. A commit that was alrea
 anywhere is simply run again; ``as_held`` counts the stored rows if its source has changed by then.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

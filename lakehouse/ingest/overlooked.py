@@ -4,8 +4,6 @@ A column without any value may be named otherwise in the files, and event times 
 beside a column of clock times. Both are fine in other streams, so they reject nothing.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -10,7 +10,7 @@ changes no figure but the frequent values, which stay within their error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -33,8 +33,6 @@ from lakehouse.storage.tables.table_maintenance import SMALL_FILES
 from lakehouse.storage.tables.table_reads import pieces_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lakehouse.config.stream import Stream
 
 # Bits of a value that bins lack from the start: four digits are left.

@@ -5,8 +5,6 @@ takes every record of those reasons that earlier batches rejected and no earlier
 therefore a function of the manifests.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -245,7 +243,7 @@ def _columns_of(store: ManifestStore, path: str | None) -> list[str]:
     return ["".join(one if one.isprintable() else repr(one)[1:-1] for one in name) for name in names]
 
 
-def _escaped(record: pa.Scalar[Any]) -> str | None:
+def _escaped(record: pa.Scalar) -> str | None:
     if not record.is_valid:
         return None
     start = bytes(record.as_buffer()[:_SHOWN])

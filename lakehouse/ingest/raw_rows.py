@@ -1,21 +1,16 @@
 """Raw rows of some batches and times as work of tasks: each reads some files of raw, piece by piece."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakehouse.engine import Item
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema
 from lakehouse.storage.tables.table_log import FileFacts, file_facts
 from lakehouse.storage.tables.table_reads import pieces_of
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Item
 
 # A task has files of so many rows, or one of more.
 ROWS_A_TASK = 500_000

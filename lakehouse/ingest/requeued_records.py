@@ -4,8 +4,6 @@ A line of which several rows were rejected is read once, and gives those rows. I
 first listed. Lines of one file, or offsets of one partition, may be in several tasks, each with a range of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

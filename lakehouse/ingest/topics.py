@@ -10,8 +10,6 @@ next one begins where the last range ends:
 messages were deleted before they were read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Types of columns by their texts; which of them are keys, measures, counters, or neither."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

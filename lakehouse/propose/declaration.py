@@ -1,7 +1,5 @@
 """A declaration as TOML with comments, of what a sample shows, and what nobody can be sure of."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,23 +6,19 @@ keys            the set of their values, if there are few and each was seen ofte
 gaps, volume    freshness from the longest time without a row, rows an hour or a day with as much room again
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from lakehouse.config.checks import stream_problems
+from lakehouse.config.columns import Column
 from lakehouse.config.durations import format_duration
 from lakehouse.config.stream import Stream
 from lakehouse.storage.profiles import DAY_US, MINUTES, ROWS, ColumnProfile, Profile
-
-if TYPE_CHECKING:
-    from lakehouse.config.columns import Column
 
 # A set of at most so many values, of which each was in so many rows in the mean.
 _MOST_VALUES, _ROWS_A_VALUE = 20, 20

@@ -1,7 +1,5 @@
 """Some lines of a delimited file or of JSON, and how they are cut: from its beginning, its middle and its end."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

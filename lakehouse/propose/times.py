@@ -1,7 +1,5 @@
 """The event time among columns of texts: its unit or format, in one column or in two."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

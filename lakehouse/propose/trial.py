@@ -1,7 +1,5 @@
 """Files judged by a declaration, without writing: how many rows would be accepted, and why others would not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -21,8 +21,6 @@ The command line prints a kind by the module of its name in ``lakehouse/cli/quer
 use, so reading a configuration loads no engine.
 """
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

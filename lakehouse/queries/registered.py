@@ -43,8 +43,6 @@ In the other three a predicate is a condition on one stream too, in ON as well a
 What cannot be run is refused with line, column, reason and what is expected. sqlglot is imported when there is a text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace

@@ -6,8 +6,6 @@ A counter is read per meter: a series of the grouping that holds all keys. Nodes
     {m}__drops_low, {m}__drops_high      bounds of the sum of readings before each fall
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

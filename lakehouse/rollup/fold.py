@@ -47,7 +47,7 @@ from lakehouse.storage.tables.tables_place import place_at
 if TYPE_CHECKING:
     from lakehouse.rollup.nodes import NodeFolder
 
-    Int64s = npt.NDArray[np.int64]
+Int64s = npt.NDArray[np.int64]
 
 _ROW_GROUP = 65_536
 # Loose nodes of parts that wait go to a file of about so many.

@@ -8,8 +8,6 @@ A part is written anew once enough nodes have come for it, so a node is written 
 of late rows for all of the past does not make a fold write all of the past.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

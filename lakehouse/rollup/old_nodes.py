@@ -5,12 +5,9 @@
 A coarser level is combined from a finer one, a coarser grouping from a finer one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,14 +19,12 @@ from lakehouse.ingest.raw_rows import ROWS_A_TASK
 from lakehouse.rollup.raw_nodes import Building
 from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.stores.store_path import Location
+from lakehouse.storage.tables.backfill import Backfill
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.rollup_table import RollupSchema, declared_schema
 from lakehouse.storage.tables.table_commits import arrow_schema, fitted
 from lakehouse.storage.tables.table_log import file_facts
 from lakehouse.storage.tables.table_reads import pieces_of
-
-if TYPE_CHECKING:
-    from lakehouse.storage.tables.backfill import Backfill
 
 # No column of a stream has "__" in its name.
 _BUCKET = pa.field("kernel__bucket", pa.int32())

@@ -8,8 +8,6 @@ depend on the order of their rows, and so the rows of a meter meet in one task f
 still overlap them.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ disagree and horizons move with the data they belong to. The table must be what 
 levels keep their nodes may change as it is.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

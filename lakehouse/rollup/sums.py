@@ -4,8 +4,6 @@
 {m}__carry    what is left; null where an earlier Tidemark added some of the values, plainly
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ It ends with the service: by ``ending.leave``, and after a kill of the service b
 nobody else holds.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

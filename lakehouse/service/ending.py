@@ -8,8 +8,6 @@ A thread hears of signals by a descriptor that the interpreter writes to. So nei
 its own, as Airflow's task runner does, nor a long call of compiled code keeps a command from ending.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

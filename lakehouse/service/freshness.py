@@ -3,8 +3,6 @@
 One sample is one ingest batch: from when its newest row arrived to when a version that holds it was there.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@
 Values that come from the environment into options of a source never stand in a line: their variables' names do.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -5,8 +5,6 @@ then what only a service knows (how long its works take, its failures, freshness
 small files, and what is new of a ledger, or the whole of one that was corrected.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ On the loopback only requests that name it are answered, so that a page of some 
 read them through a name of its own.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Callable, Iterable

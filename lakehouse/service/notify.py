@@ -1,7 +1,5 @@
 """State of a service for systemd (``Type=notify``); nothing is sent where systemd did not ask."""
 
-from __future__ import annotations
-
 import os
 import socket
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A stop that a signal asks for: running tasks may end, as long as the process may take to end (``ending.py``)."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import threading

@@ -6,8 +6,6 @@ While a probe returns the same value as before the last run that ended well, the
 before the run, so whatever comes in meanwhile is seen by the next probe.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from bisect import bisect_left

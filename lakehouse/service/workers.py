@@ -5,8 +5,6 @@ of another has run; the others wake every few seconds. A task that must wait lon
 looked at as soon as it may run. A stop lets the running tasks end and starts no other.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ DuckDB's Python client imports pandas, numpy and pyarrow the first time a parame
 should not wait. Its strings know no escapes but the doubled quote, so quoting is safe and as good as binding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from lakehouse.storage.stores.store_path import Location

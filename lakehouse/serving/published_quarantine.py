@@ -1,7 +1,5 @@
 """Rejected records by stream and reason, open and closed, as the current version has them."""
 
-from __future__ import annotations
-
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.serving.versions.versions import NotPublished, current_version
 from lakehouse.storage.layout import Home

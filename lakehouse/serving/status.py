@@ -1,12 +1,12 @@
 """Status of a home: versions, quarantine, outcomes of jobs, bridges; reads, never writes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from lakehouse.config.durations import AHEAD_US
 from lakehouse.serving.literals import text
@@ -19,9 +19,6 @@ from lakehouse.storage.control.outcomes import read_all
 from lakehouse.storage.heartbeats import read_heartbeats, service_heartbeat
 from lakehouse.storage.layout import Home
 from lakehouse.storage.set_aside import read_set_aside
-
-if TYPE_CHECKING:
-    import duckdb
 
 Fields = dict[str, Any]
 

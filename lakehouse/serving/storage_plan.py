@@ -4,8 +4,6 @@ Reads the tables as they are now, not the published version: the log of raw and 
 that place its nodes. Cost: one pass over those columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Connections of DuckDB that read the files of tables, which may be on an object store, and rows by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Arrow arrays made straight from memory: ``pa.array`` would import pandas first, which costs a second."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ A row is late when a usable row with a later event time arrived before it.
     arrives   1     3  4 2 5       row 2 waits until 4 is in: late. Rows that do not wait are never late.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

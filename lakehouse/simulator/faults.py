@@ -15,8 +15,6 @@
 Every row is at most one of these, and the counts are exact.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

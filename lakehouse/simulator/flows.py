@@ -1,7 +1,5 @@
 """The stream `flows`: connections of a network link, csv in the manner of a connection log, sizes with heavy tails."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

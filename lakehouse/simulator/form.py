@@ -3,8 +3,6 @@
 Measures are whole numbers with a fixed count of decimals, so that their sums are known to the last digit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Plan of a simulation: one stream's size, times, delays and faults, checked whole before anything is written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args

@@ -1,7 +1,5 @@
 """The stream `telemetry`: devices in rooms that report temperature, humidity and battery, one JSON object a line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

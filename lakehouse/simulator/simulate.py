@@ -7,8 +7,6 @@ Files appear whole and never share a name: they are written beside the landing f
 Cost: O(rows log rows) time, about 150 bytes of memory per row, and the text of one piece of a file.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 import zlib

@@ -5,8 +5,6 @@ device 2    x  x  x  x  x  x  x  x  x  x
 link       xx x   xxx x . . . . .  x xx      the link's recorder is down: nothing of any host
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

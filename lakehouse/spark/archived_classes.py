@@ -3,8 +3,6 @@
 Made by ``python -m infra.class_archive``; sessions start without where there is none.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A schema is a kind of table (``raw``, ``rollup``, ``pairs`` ...), a table a stre
 for the Delta table where the home has it, so ``VERSION AS OF`` works, and the newest version is read at each query.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pyspark.errors import AnalysisException

@@ -4,8 +4,6 @@ before the start    the master is asked for a connection; options go to the JVM 
 after it            the package's archive is sent, each worker is looked at once, partitions follow the cores
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -3,8 +3,6 @@
 Whole numbers, decimals and literals are compared exactly, beside a double all as doubles.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from decimal import Decimal

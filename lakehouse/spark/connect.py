@@ -4,8 +4,6 @@ The server runs the tasks with its own options. What tasks import of the project
 it, and is sent to it otherwise; ``join_cluster`` requires that it is the code of this process.
 """
 
-from __future__ import annotations
-
 import atexit
 from importlib.util import find_spec
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Deviations of a table from what must hold of it, as small frames that a rule can judge."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Settings of a session: Spark's own, and the home whose tables it reads. The project's ``Settings`` are such."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self

@@ -8,8 +8,6 @@ They come from Maven's local repository where it has them, else from ``$TIDEMARK
 Central that ``~/.m2/settings.xml`` names, else from Maven Central, by the Ivy that comes with Spark.
 """
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import os

@@ -1,7 +1,5 @@
 """The project's own code as one archive: the workers of a cluster import from it what the driver sends them to run."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """Spark's ``xxhash64`` of Arrow columns: the same number of a row as Spark has, so that either may make it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from decimal import Context
 

@@ -1,7 +1,5 @@
 """One Spark session per process, started when needed: inside the process, or on the cluster that settings name."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

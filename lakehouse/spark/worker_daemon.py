@@ -6,8 +6,6 @@ then collects garbage among all that the daemon and its own tasks have imported,
 is installed as a package, nothing needs these archives.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 from importlib.machinery import PathFinder

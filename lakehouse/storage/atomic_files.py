@@ -3,8 +3,6 @@
 What was read of such a file holds until another is in its place.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

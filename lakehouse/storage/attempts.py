@@ -8,8 +8,6 @@ has failed; one that runs while nobody holds the stream's lease ended with its p
 before (``steps``) begins to count anew.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, replace
 

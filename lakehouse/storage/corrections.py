@@ -4,8 +4,6 @@ A correction is begun (its row says what is to be done, whatever happens next), 
 of the same number). Killed between, it is carried out again. So raw rows = accepted rows - rows of what is done.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime

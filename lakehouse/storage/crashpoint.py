@@ -5,8 +5,6 @@
 listens.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

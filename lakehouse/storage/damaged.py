@@ -1,7 +1,5 @@
 """A file of the home that is there and cannot be read, as a disk or a copy has lost a part of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -6,8 +6,6 @@
 The second count while their records are open. A row without a measure says that those of earlier batches are closed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 

@@ -9,8 +9,6 @@ A process that died says nothing, so readers go by the age of its last heartbeat
 holds its lease, which ends with its process.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Mapping

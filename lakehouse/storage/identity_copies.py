@@ -6,8 +6,6 @@
 Runs are never changed, so that a copy is right as long as it is there.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

@@ -8,8 +8,6 @@ read from raw again, and a hash whose row has left raw costs a search that finds
 files, it stays right when files are merged. ``definition`` says which columns are hashed.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The finished batches of a stream from its ledger, read without an engine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta
 

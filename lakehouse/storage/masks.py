@@ -1,7 +1,5 @@
 """Form of a text without its letters and digits, as reports show what may be personal."""
 
-from __future__ import annotations
-
 import re
 
 

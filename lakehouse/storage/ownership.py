@@ -3,8 +3,6 @@
 Raw rows, keys and Airflow's passwords are in it. On a machine that others use too, folders are 0700 and files 0600.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import stat

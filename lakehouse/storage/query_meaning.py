@@ -3,8 +3,6 @@
 It is a manifest of the control store, with the query as it was written then, in one line.
 """
 
-from __future__ import annotations
-
 import json
 
 from lakehouse.config.problems import Permanent

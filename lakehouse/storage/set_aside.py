@@ -3,8 +3,6 @@
 It stands in the stream's manifests, of whose few kinds an index knows.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The application and its server: every address, the limits, who may ask, what is closed at the end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The files of the page, and where the charts' library is installed: for the server, and for pages that are files."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib.util import find_spec

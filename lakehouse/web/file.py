@@ -4,8 +4,6 @@ A version is a small file and the segments that it shares with other versions, s
 fetching those again. ``attach.sql`` has the statements that attach them all.
 """
 
-from __future__ import annotations
-
 import re
 from contextlib import ExitStack
 from pathlib import Path

@@ -4,8 +4,6 @@ These change while a version stays, so none of it is kept. Delta tables are read
 connection that sees no statement of other people.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from datetime import date

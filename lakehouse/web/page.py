@@ -3,8 +3,6 @@
 Beside it the reports of checks, as they stand in the home, or on the store that has its tables.
 """
 
-from __future__ import annotations
-
 import hashlib
 from functools import cache
 from pathlib import Path

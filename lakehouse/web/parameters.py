@@ -1,7 +1,5 @@
 """Parameters of a request and their refusals: words and defaults of ``tidemark ask`` and ``plot``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Errors as RFC 9457 says them: one JSON object of type ``application/problem+json``, without paths or tracebacks."""
 
-from __future__ import annotations
-
 import json
 import logging
 import secrets

@@ -1,7 +1,5 @@
 """``ask``, ``series`` and ``sql``: the questions that the command line answers, over HTTP."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -5,8 +5,6 @@ version answered, and is asked again each time: where nothing was published sinc
 pointer. The ETag is made of the version and of the question as it was understood.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable

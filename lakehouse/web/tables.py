@@ -3,8 +3,6 @@
 Pages are cut by key, not by number: ``next`` says where the following page begins, in whichever version.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import duckdb

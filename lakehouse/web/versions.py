@@ -4,8 +4,6 @@ Opening a version costs some 40 ms, a question a few: so versions stay open betw
 asked are closed first, and a version that is open is not removed by a publisher. ``Versions`` is for many threads.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import OrderedDict

@@ -5,8 +5,6 @@ people's statements, which may each take all the time there is: whoever looks at
 work that takes too long, or whose client has gone, is interrupted, so that nobody's question outlives them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine

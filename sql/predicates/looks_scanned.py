@@ -3,8 +3,6 @@
 A history has a letter for each kind of packet, capitals are the sender's: S a SYN, h its answer, R a reset, F an end.
 """
 
-from __future__ import annotations
-
 import re
 
 # A SYN or less of the sender's, and at most an answer or a reset; no payload (D) of anyone.

@@ -6,8 +6,6 @@ order of the file, step back exactly once around the double hour, inside it, by 
 true order every pass that is given is right; a smaller step may as well be two rows that changed places.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple

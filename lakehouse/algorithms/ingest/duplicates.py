@@ -1,7 +1,5 @@
 """Verdicts on repeats: rows of an identity that was accepted before, over arrays sorted by identity and order."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

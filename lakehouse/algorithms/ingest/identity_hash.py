@@ -4,8 +4,6 @@ Each function takes the hashes of the columns before (``SEED`` for the first) an
 Cost: O(bytes), a handful of array operations per distinct length of a text.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -10,8 +10,6 @@ become single blanks; in a text they are not JSON, and stay.
 Cost: O(bytes). Guarantee: the records of a document do not depend on how it is cut into blocks.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,12 +8,10 @@ each run continues. Pure arrays; cost O((alarms + ticks) log (alarms + ticks)).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s
+from lakehouse.algorithms.join_aggregate.contract import Int64s
 
 # What clears an alarm that still holds.
 OPEN_US = 2**62

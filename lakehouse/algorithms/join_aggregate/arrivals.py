@@ -5,17 +5,11 @@ rows given   -> wait ->   enter, at the first tick that is not before ``enter_us
         ticks   ^     ^
 """
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.contract import Rows
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s, Shape
+from lakehouse.algorithms.join_aggregate.contract import Int64s, Rows, Shape
 
 # Before every tick.
 NO_TICK = -(2**62)

@@ -15,17 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Int64s = npt.NDArray[np.int64]
-    Float64s = npt.NDArray[np.float64]
-    Bools = npt.NDArray[np.bool_]
-
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 Function = Literal["count", "sum", "min", "max"]
 FAR_PAST_US, FAR_FUTURE_US = -(2**60), 2**60
 MOST_SIDES = 8

@@ -10,17 +10,15 @@ follow from those of each side alone. With n_s(k), sum_s(k), max_s(k) of a key's
 A group's answer adds up its keys. Where sides are grouped, a key has such aggregates per side and part of the group.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, ascending, fitted
-from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
+from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.kernels.factorised import (
     ANSWERED,
     CHANGED,
@@ -41,9 +39,6 @@ from lakehouse.algorithms.join_aggregate.kernels.factorised import (
     answer,
 )
 from lakehouse.algorithms.join_aggregate.key_totals import KeyTotals
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Shape
 
 # Blocks of so few rows are put together, so that many small calls do not make many blocks.
 SMALL = 4096

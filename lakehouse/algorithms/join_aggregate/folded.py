@@ -4,18 +4,13 @@ Answers are asked for at ticks only, so a row is as well in its window from the 
 one side, key and group that share both are one row of their weight, with the sum or the extreme of their values.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s
+from lakehouse.algorithms.join_aggregate.contract import Aggregate, Int64s, Rows, Shape
 
 _FOLDED = {"count": 0, "sum": 1, "min": 2, "max": 3}
 _SUM, _MIN, _MAX = 1, 2, 3

@@ -3,18 +3,13 @@
 Rows are chained by the hash of their key, newest first; the number of chains is a power of two.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.join_aggregate.contract import FAR_PAST_US, Rows
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s, Shape
+from lakehouse.algorithms.join_aggregate.contract import FAR_PAST_US, Int64s, Rows, Shape
 
 _LEAST = 1024
 

@@ -1,13 +1,12 @@
 """IC and GIC: counts and sums follow the changes of two windows, and rows carry nothing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from lakehouse.algorithms.join_aggregate.choice import refuse_unless_able
+from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 from lakehouse.algorithms.join_aggregate.kernels.exact import add
 from lakehouse.algorithms.join_aggregate.kernels.total import (
     COLUMN,
@@ -21,9 +20,6 @@ from lakehouse.algorithms.join_aggregate.kernels.total import (
 from lakehouse.algorithms.join_aggregate.kernels.window import probe, put_in, take_out, write
 from lakehouse.algorithms.join_aggregate.totals import Totals
 from lakehouse.algorithms.join_aggregate.windows import WindowJoin
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 
 
 class Incremental(WindowJoin):

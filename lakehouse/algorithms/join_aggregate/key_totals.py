@@ -1,11 +1,10 @@
 """Totals by key and by group, in tables that compiled loops change and this module grows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lakehouse.algorithms.join_aggregate.contract import Int64s, Rows, Shape
 from lakehouse.algorithms.join_aggregate.kernels import factorised as kernels
 from lakehouse.algorithms.join_aggregate.kernels.digits import places, with_wider_sums
 from lakehouse.algorithms.join_aggregate.kernels.extremes import FREE, NODE, STAIR, TAKEN, copy_heaps
@@ -14,9 +13,6 @@ from lakehouse.algorithms.join_aggregate.kernels.keys import FREE as FREE_STRIPS
 from lakehouse.algorithms.join_aggregate.kernels.keys import LINE, Layout, put_in_slots, sweep
 from lakehouse.algorithms.join_aggregate.kernels.keys import USED as USED_STRIPS
 from lakehouse.algorithms.join_aggregate.windows import bytes_in_use
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s, Rows, Shape
 
 FUNCTIONS = {"count": kernels.COUNT, "sum": kernels.SUM, "min": kernels.MIN, "max": kernels.MAX}
 LEAST = 64

@@ -1,19 +1,14 @@
 """The yardstick: every join result is kept until it leaves (PC, GPC, MPC of the paper)."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.join_aggregate.contract import Partials
+from lakehouse.algorithms.join_aggregate.contract import Aggregate, Float64s, Int64s, Partials, Shape
 from lakehouse.algorithms.join_aggregate.kernels.window import probe, put_in, take_out, write
 from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, WindowJoin, bytes_in_use
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Aggregate, Float64s, Int64s, Shape
 
 
 class Materialised(WindowJoin):

@@ -1,12 +1,11 @@
 """MTC: every row carries what its results add to the answer, and takes it along when it leaves."""
 
-from __future__ import annotations
-
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 from lakehouse.algorithms.join_aggregate.kernels.credit import (
     CREDIT,
     HELD,
@@ -18,9 +17,6 @@ from lakehouse.algorithms.join_aggregate.kernels.credit import (
 from lakehouse.algorithms.join_aggregate.kernels.total import FUNCTION, SUM
 from lakehouse.algorithms.join_aggregate.totals import Totals
 from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, WindowJoin, bytes_in_use
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 
 
 class Credits:

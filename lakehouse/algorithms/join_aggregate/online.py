@@ -10,22 +10,26 @@ The state is the last tick, and the rows that entered and have not ended before 
 to tick, and folded where the method takes folded rows.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, bytes_of, fitted
 from lakehouse.algorithms.join_aggregate.choice import build
-from lakehouse.algorithms.join_aggregate.contract import FAR_FUTURE_US, FAR_PAST_US, Partials, Revising, Rows
+from lakehouse.algorithms.join_aggregate.contract import (
+    FAR_FUTURE_US,
+    FAR_PAST_US,
+    Bools,
+    Int64s,
+    JoinAggregate,
+    Partials,
+    Revising,
+    Rows,
+    Shape,
+)
 from lakehouse.algorithms.join_aggregate.folded import at_ticks, folded, spread, spread_values
 from lakehouse.algorithms.join_aggregate.held import HeldRows
 from lakehouse.algorithms.join_aggregate.revision import revised, ticks_between, ticks_in, united
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, JoinAggregate, Shape
 
 
 @dataclass(frozen=True)

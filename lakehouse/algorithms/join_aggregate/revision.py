@@ -5,19 +5,13 @@ an earlier time on, so what is wanted is the answers with them less the answers 
 result with one of them have to be looked at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.choice import build, cheapest
-from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s, Int64s, Shape
+from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s, Int64s, Partials, Rows, Shape
 
 
 def revised(shape: Shape, unchanged: Rows, was: Rows, now: Rows, ticks_us: Int64s) -> Partials:

@@ -1,12 +1,10 @@
 """Current totals of all results by group; answers at ticks are read off them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.contract import Partials
+from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Shape
 from lakehouse.algorithms.join_aggregate.kernels.exact import LIMBS
 from lakehouse.algorithms.join_aggregate.kernels.total import (
     FUNCTION,
@@ -18,9 +16,6 @@ from lakehouse.algorithms.join_aggregate.kernels.total import (
     list_sums,
 )
 from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, bytes_in_use
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s, Shape
 
 FUNCTIONS = ("count", "sum", "min", "max")
 

@@ -1,14 +1,8 @@
 """TC and GTC: of two streams every row carries how many of its results end with it, and what they come to."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from lakehouse.algorithms.join_aggregate.choice import refuse_unless_able
+from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.join_aggregate.multiway import Multiway
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Shape
 
 
 class TupleCount(Multiway):

@@ -6,23 +6,18 @@ A row changes the views from its side up to the root. No result is ever listed, 
 views as they were.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, ascending, fitted
-from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
+from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.factorised import Lanes
 from lakehouse.algorithms.join_aggregate.join_tree import join_tree, shared
 from lakehouse.algorithms.join_aggregate.kernels import view_tree as kernels
 from lakehouse.algorithms.join_aggregate.kernels.digits import places, with_wider_sums
 from lakehouse.algorithms.join_aggregate.kernels.keys import put_in_slots
 from lakehouse.algorithms.join_aggregate.kernels.rings import Layout
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s, Shape
 
 _LEAST = 16
 _ANSWERS = 1024

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lakehouse.algorithms.join_aggregate.arrivals import Arrivals
-from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
+from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.kernels.window import CELLS, ENTRY, LIVE, chain_all
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Shape
 
 # Little, so that tests of a few rows go through growth; it doubles soon enough.
 LEAST_ROOM = 4

@@ -3,8 +3,6 @@
 A window is 32 granules wide, the ring 4096: the counts reach 64 windows back on either side of now.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

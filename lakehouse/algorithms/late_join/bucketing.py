@@ -4,8 +4,6 @@ Equal keys share a bucket. For a band or a distance a left row goes to the bucke
 buckets of all cells in which a partner may lie: at most 3, or 9. The pair is found where its left row is.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

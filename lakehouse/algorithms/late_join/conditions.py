@@ -6,8 +6,6 @@ Numbers are compared as doubles, or exactly where a condition has a ``scale``: b
 ``10^-scale``, and so is what they are compared with. A number has one scale, or none, in all of a condition.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 OPERATORS = ("<", "<=", "==", "!=", ">=", ">")

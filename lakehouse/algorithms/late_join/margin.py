@@ -3,8 +3,6 @@
 The rest of the loss is for what the past does not tell.
 """
 
-from __future__ import annotations
-
 # Where fewer pairs of a period may be missed, one burst decides, and what logged rows missed is known badly.
 FEW_MISSED = 50
 # The share of the allowed loss for a policy that sees silences come: their bursts are no surprise.

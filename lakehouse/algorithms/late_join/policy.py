@@ -3,8 +3,6 @@
 The left side's slack is how much longer than the window its rows are kept, for late rows of the right side.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import numpy as np

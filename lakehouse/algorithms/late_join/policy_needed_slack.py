@@ -22,8 +22,6 @@ times (0.8 MB), and 128 KiB for arrivals; a snapshot holds what is not 0.
 Source: ours. The paper models the same recall, see ``policy_paper.py``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

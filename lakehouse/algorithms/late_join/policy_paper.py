@@ -19,8 +19,6 @@ recall is not always monotone in the model; beyond 64 steps the grid grows by 8 
 points. "Largest delay" can be read in two ways: of the whole history, or of the last L (``reading``).
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

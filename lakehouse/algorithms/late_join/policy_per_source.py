@@ -25,8 +25,6 @@ most; more of them are not watched until others are gone, and their rows have th
 Source: ours.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from lakehouse.algorithms.late_join.kernels.source import make_known

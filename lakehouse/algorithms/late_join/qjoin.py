@@ -27,8 +27,6 @@ rows with a clock in the future are refused. The slacks come from a policy: the 
 ``NeededSlack``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ A repair looks for partners around logged rows. Ranges are plain predicates, by 
 where a list of a million times is not.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -16,8 +16,6 @@ most were, which costs about what joining again does. Memory O(rows).
 Source: ours; the paper leaves incomplete results incomplete.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

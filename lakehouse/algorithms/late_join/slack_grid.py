@@ -5,8 +5,6 @@ slack 0 covers; bin i holds needs in ``[upper[i-1], upper[i])``, which slack ``u
 one does. The last bin is open: nothing covers it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

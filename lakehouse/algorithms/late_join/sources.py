@@ -3,8 +3,6 @@
 A source is whatever sends rows of its own accord and may fall silent: a device, a sensor, a station.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ know how late one in a hundred comes. So a side keeps the slack that the latest 
 while fewer rows are known than may be spared; both as far as the rows held stay within the spare.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

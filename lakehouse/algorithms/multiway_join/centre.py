@@ -10,8 +10,6 @@ A driver does per interval, for instance per micro-batch:
 Where rows have times of their own, ``apply(site, vector, parts)`` tells from when on the windows of which rows count.
 """
 
-from __future__ import annotations
-
 from bisect import insort
 from collections import deque
 from collections.abc import Iterator, Sequence

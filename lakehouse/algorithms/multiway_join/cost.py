@@ -12,8 +12,6 @@ they are the sum of those of its counts that are above 1, or 1 if none is. That 
 Reference: Yin, Zhang, SMJ, 2009, sections 2, 3.1 and 5.1 (an entry is a quarter of a row).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

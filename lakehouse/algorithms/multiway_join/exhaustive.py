@@ -1,7 +1,5 @@
 """SMJE: the cheapest order of all."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SMJH: a cheap order for any number of sites, and which ordering is for how many."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ it, and the older rows of the sides after it. So no result is found twice, and n
 Source: none, it is the nested join by sorted keys that the paper's pruning is measured against.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

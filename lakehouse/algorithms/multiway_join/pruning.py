@@ -12,8 +12,6 @@ they would have cost either way, by these estimates.
 Cost: O(sides).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

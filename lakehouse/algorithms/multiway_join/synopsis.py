@@ -8,8 +8,6 @@ Differs from the paper: vectors are sent without their zeros; values need not be
 hashed.
 """
 
-from __future__ import annotations
-
 import zlib
 from typing import Protocol
 

@@ -5,8 +5,6 @@ and obsolete packet blocks, several sections and interfaces, each with its own l
 Sources: IETF draft-ietf-opsawg-pcap (pcap) and draft-ietf-opsawg-pcapng (pcapng).
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from typing import NamedTuple

@@ -6,8 +6,6 @@ captured bytes do not hold is absent.
 Sources: the link types of tcpdump.org; RFC 791, RFC 8200, RFC 9293, IEEE 802.1Q.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Names of what IP and Ethernet carry: one word per protocol, whoever exported it."""
 
-from __future__ import annotations
-
 # By IANA's number. Zeek says icmp for both versions; nfdump writes them in capitals.
 IP_PROTOCOLS = {
     1: "icmp",

@@ -5,8 +5,6 @@ tenths of the earlier values, or their most frequent ones and all others. Shares
 an empty bin is not infinitely far. Of equal distributions it is about (bins - 1)(1/n + 1/m) for n and m values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

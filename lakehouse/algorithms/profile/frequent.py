@@ -5,8 +5,6 @@ each count is lowered by the largest that is left out. However the rows were cut
 ``rows / (MOST + 1)``, and at most ``error``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ Cost: one pass, a look into a table of fixed size a value. Source: Masson, Rim, 
 collapse of Epicoco et al. 2020 (UDDSketch) and the bins of HdrHistogram; Bar-Yossef et al. 2002 for hashes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

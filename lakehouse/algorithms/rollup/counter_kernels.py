@@ -1,7 +1,5 @@
 """Compiled loops that join counter nodes of one interval; the rollup's partial nodes are combined by them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -13,8 +13,6 @@ Aligned to the parent's width, a horizon never passes through a parent: all of i
 Reference: Liu, Jin, Hou, Zhang, DSMGA-Tree, section 2; the aligned horizon is ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -16,8 +16,6 @@ in so many, stays as it is.
 Source: ours; figures are in tests/benchmarks/results/rollup/siblings.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -17,8 +17,6 @@ Source: Joldes, Muller, Popescu, "Tight and rigorous error bounds for basic buil
 ACM TOMS 44(2), 2017, algorithm 6; Higham, Accuracy and Stability of Numerical Algorithms, section 4.3 (Kahan).
 """
 
-from __future__ import annotations
-
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 
 EPS = 2.0**-52

@@ -10,8 +10,6 @@ Source: Joldes, Muller, Popescu 2017 (see rounding.py), AccurateDWPlusDW. lakeho
 the same as an expression.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -17,8 +17,6 @@ Reference: Babcock, Babu, Datar, Motwani, Chain: operator scheduling for memory 
 2003. Differs from the paper: where several streams have met, a position's slope is the mean of theirs by flow.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

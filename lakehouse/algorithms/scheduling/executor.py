@@ -22,8 +22,6 @@ wherever they stand. T counts from a batch's ``offer``, or from when that says t
 What an earlier executor has shown can be given to the next: ``counted`` tells it, ``known`` takes it.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -9,8 +9,6 @@ are what reaches the join, so that joins nest: an inner join's results are an ou
 Reference: Dong et al., MultiFactor, section 2.2.2.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -20,8 +20,6 @@ commute are ordered by (1 - S) n alone: what the priorities add to it, -V and th
 not to the filter, and sorting by it never settles (its tests show one). With several queries, T is the least.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from lakehouse.algorithms.scheduling.contract import Discipline, Float64s, Int64s, Plan, Statistics

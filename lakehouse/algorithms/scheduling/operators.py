@@ -3,8 +3,6 @@
 What runs is any callable over ``Rows``: Arrow's RecordBatch, ``Columns``, or whatever else has the same verbs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any

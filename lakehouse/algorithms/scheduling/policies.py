@@ -1,7 +1,5 @@
 """Every policy by the name that a configuration has for it, and the two plainest: FIFO and Greedy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The contract of scheduling policies: what makes the plan of the next interval, and the plan that all start with."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import numpy as np

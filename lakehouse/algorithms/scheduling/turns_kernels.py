@@ -5,8 +5,6 @@ streams), ``EMPTY`` if there is none; ``waiting``, how many there are. And ``hel
 to change places, so it takes nothing in until those behind it are empty.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``tidemark airflow``: Airflow's scheduler and pages on the same home."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

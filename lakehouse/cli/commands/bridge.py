@@ -1,7 +1,5 @@
 """``tidemark bridge``: write the messages of an MQTT broker into landing files."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

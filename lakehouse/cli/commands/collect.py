@@ -1,7 +1,5 @@
 """``tidemark collect``: write this machine's sensor readings and connections into landing files."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """``tidemark doctor``: check this machine and the home, with a fix for each problem."""
 
-from __future__ import annotations
-
 import typer
 
 from lakehouse.cli.options import AsJson, globals_of

@@ -1,7 +1,5 @@
 """``tidemark metrics``: print the home's metrics in Prometheus' format, or write them for node_exporter."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

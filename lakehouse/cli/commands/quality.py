@@ -1,7 +1,5 @@
 """``tidemark quality``: reports on the quality of streams, in the terminal or as a page that can be sent."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """``tidemark serve``: ingest, roll up, run queries and publish continuously, in this process, until a signal."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from typing import Annotated, NoReturn

@@ -1,7 +1,5 @@
 """``tidemark status``: each stream's rows, lateness, quarantine, levels and their ranges, versions and age."""
 
-from __future__ import annotations
-
 import typer
 
 from lakehouse.cli.options import AsJson, globals_of

@@ -1,7 +1,5 @@
 """``tidemark token``: manage the access tokens of a home, which a server then asks for."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Literal
 

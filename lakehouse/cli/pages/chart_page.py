@@ -5,8 +5,6 @@ and the script puts text only where it cannot become markup. Nothing can be load
 page's own two, by their hashes: the page's policy forbids it.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence

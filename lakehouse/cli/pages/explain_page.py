@@ -1,7 +1,5 @@
 """A registered query as one page: what it does, and charts of it over time; works from a file, offline."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

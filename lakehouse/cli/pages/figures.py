@@ -1,7 +1,5 @@
 """Text of figures: shares, lengths of time, instants, ends."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any

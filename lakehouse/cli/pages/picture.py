@@ -4,20 +4,16 @@ In a terminal it is lines of text: a column per bucket, its value as a dot on th
 stand one under the other on the same axes: laid over each other, 80 columns of dots say nothing.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakehouse.cli.output import printable
 from lakehouse.cli.pages.figures import span, utc
-
-if TYPE_CHECKING:
-    from lakehouse.serving.ask.answer_series import AnswerSeries, TickBucket
-    from lakehouse.serving.ask.series import Bucket, Series
+from lakehouse.serving.ask.answer_series import AnswerSeries, TickBucket
+from lakehouse.serving.ask.series import Bucket, Series
 
 # Between such numbers and their opposites axes leave what a double can hold.
 _TOO_LARGE = 1e307

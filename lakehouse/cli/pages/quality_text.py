@@ -1,7 +1,5 @@
 """Reports on quality as text: a table of all streams, or one stream with its rules and rejected records."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

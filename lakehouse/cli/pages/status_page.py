@@ -1,7 +1,5 @@
 """The tables of ``tidemark status``: streams, the levels of each, bridges, and how each job last ended."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

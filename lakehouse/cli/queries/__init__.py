@@ -1,12 +1,8 @@
 """Text of registered queries for ``tidemark queries`` and ``tidemark explain``: ``TEXT`` in a module for each kind."""
 
-from __future__ import annotations
-
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lakehouse.cli.pages.explain_text import KindText
+from lakehouse.cli.pages.explain_text import KindText
 
 
 def text_of(kind: str) -> KindText:

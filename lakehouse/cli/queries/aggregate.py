@@ -1,9 +1,6 @@
 """Text of a join-aggregate for ``tidemark queries`` and ``tidemark explain``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from lakehouse.cli.output import time_text
 from lakehouse.cli.pages.chart_page import chart
@@ -25,9 +22,7 @@ from lakehouse.cli.pages.picture import named, picture_of_answers
 from lakehouse.config.durations import format_duration
 from lakehouse.queries.aggregate.state import AggregateState, batches
 from lakehouse.queries.runtime.state import Declared
-
-if TYPE_CHECKING:
-    from lakehouse.serving.ask.answer_series import AnswerSeries
+from lakehouse.serving.ask.answer_series import AnswerSeries
 
 
 def _plan(facts: Facts) -> Iterator[tuple[str, str]]:

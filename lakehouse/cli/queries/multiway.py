@@ -1,7 +1,5 @@
 """Text of a join of three streams or more for ``tidemark queries`` and ``tidemark explain``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from lakehouse.cli.pages.explain_text import (

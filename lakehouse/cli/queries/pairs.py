@@ -1,7 +1,5 @@
 """Text of a join of pairs for ``tidemark queries`` and ``tidemark explain``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Text of a selection for ``tidemark queries`` and ``tidemark explain``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from lakehouse.cli.pages.explain_text import LAST_BATCH, SCAN, Facts, KindText, Table, of, state_in_words

@@ -5,8 +5,6 @@
 Read every few seconds by Airflow's DAG processor, so streams and queries are known by their names alone.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

@@ -9,8 +9,6 @@ Whoever needs a secret takes it from the environment, in Airflow as elsewhere, s
 has it too. What is set already is not looked up, as in pods. Other commands than Airflow's tasks must be given it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping

@@ -6,7 +6,5 @@ over_time.py   freshness, volume, silence, lateness and the like, which it has n
 checks.py      problems that need the stream to be seen
 """
 
-from __future__ import annotations
-
 from lakehouse.config.rules.values import EXPECTATIONS as EXPECTATIONS
 from lakehouse.config.rules.values import Rule as Rule

@@ -1,7 +1,5 @@
 """Checks of a stream's rules: columns that must be there and of the right type, levels that keep what they count."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from lakehouse.config.columns import Column

@@ -3,8 +3,6 @@
 Each is a rule with one key of its own. Times are event times; periods begin at multiples of their width, in UTC.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 

@@ -5,8 +5,6 @@ Each JSON file in ``quality/<stream>``, beside the configuration, is a suite: ``
 its ``meta`` says otherwise by ``on_failure``; its ``severity`` does not: every one is written as critical.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

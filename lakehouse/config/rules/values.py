@@ -1,7 +1,5 @@
 """Rules about the values of a stream, under the names and with the keys that Great Expectations has for them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self

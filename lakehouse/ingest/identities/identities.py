@@ -5,8 +5,6 @@ has only digests are left, which nothing can be compared with: 128 bits of BLAKE
 finds another one, and 64 of its content (decision 0016).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

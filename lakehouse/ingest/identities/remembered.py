@@ -8,8 +8,6 @@ They are made of what raw holds when its rows go, so a row that was retracted be
 Spark job over the columns of identity and content of the rows that go; files of forgotten ones go whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

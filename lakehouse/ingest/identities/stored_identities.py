@@ -3,8 +3,6 @@
 Tasks hash the identities of stored rows, and write the hashes to files; the driver makes a run of the index of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -6,13 +6,11 @@ nodes of the top level; their number is bounded, by batch and, once ``maintain``
 they say stays true when they are joined.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +20,7 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.ingest.double_hour import DAY_US, double_hours
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine, Item
 from lakehouse.ingest.identities.identities import definition, identity_columns
 from lakehouse.ingest.raw_rows import RawRows, raw_columns, raw_items, rows_of
 from lakehouse.spark import tables
@@ -31,10 +30,6 @@ from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.rollup_table import read_marker
 from lakehouse.storage.tables.table_commits import arrow_schema, commit, open_table, write_arrow
 from lakehouse.storage.tables.table_log import newest_version, read_log, read_rows
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Engine, Item
-
 
 # Ranges of one batch, and of a stream after maintenance.
 MOST_OF_BATCH, MOST = 64, 256

@@ -5,8 +5,6 @@ Confluent's serialisers write them: a zero, and the number of the schema, big en
 as they are stored; decimals become texts of their digits, bytes texts of one character each.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import struct

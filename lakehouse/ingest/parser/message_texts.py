@@ -1,7 +1,5 @@
 """The texts that stand beside the value of a message of a topic: its key, time, headers and place."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -4,8 +4,6 @@ SQL's logic of three values: a condition that reads what a record lacks is not t
 stream's. Cost: some Arrow operations a block for each comparison; of numbers in unusual spelling one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from functools import reduce

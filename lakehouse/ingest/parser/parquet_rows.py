@@ -3,8 +3,6 @@
 An object is fetched to the task's own disk first. Disk: one object for each task at work.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

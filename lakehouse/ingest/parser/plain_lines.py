@@ -5,8 +5,6 @@ fields that hold no separator or quote; in JSON without escapes, and of one of t
 have. Nothing is said of any other line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

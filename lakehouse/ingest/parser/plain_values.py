@@ -4,8 +4,6 @@ What it says of a text is what ``row_values`` says; nothing is said of a row wit
 of Parquet whose text, as JSON, the declaration would read as another one: a double where a whole number is declared.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """A record -> the texts of its rows, one record at a time: whatever its bytes are, and each format's own rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

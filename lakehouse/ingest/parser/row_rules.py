@@ -1,7 +1,5 @@
 """Rows that break a rule about their values: of batches as they are judged, and of raw as it is checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The texts of a row -> its values, or why it is rejected, one row at a time, in the order in which faults count."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A file is read once more for it, if it has such a time: a row may show by where it stands what an earlier one means.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

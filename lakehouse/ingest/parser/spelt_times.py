@@ -3,8 +3,6 @@
 All rows at once, in numpy. What is no time of the format is null here; the row is rejected with the text as it stood.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

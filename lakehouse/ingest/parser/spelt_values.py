@@ -3,8 +3,6 @@
 All rows at once, in Arrow. A number that is not of the declared spelling is marked, so that it is of no type.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ docs/sources.md says it for people. Whole numbers, decimals and times are exact.
 epoch.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Texts as records have them -> texts of values: without blanks around them, null where they mean no value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa

@@ -3,8 +3,6 @@
 A verdict is "reason: detail". Where it needs values of the record, its parts are given here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 

@@ -5,8 +5,6 @@ What was read is compared by its digest, so a file that was rewritten or cut is 
 Cost: a file that grew is read once, for its digests; its new lines once more, in a task.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator

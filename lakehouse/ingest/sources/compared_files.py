@@ -6,8 +6,6 @@ A file is compared once for each time that it is touched, so that a landing fold
 more read. The file says nothing that a comparison would not: it may be deleted.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Sequence

@@ -6,8 +6,6 @@
 Of a file that is damaged or cut off, what comes before the damage is read, and a fault says what is wrong.
 """
 
-from __future__ import annotations
-
 import bz2
 import lzma
 import re

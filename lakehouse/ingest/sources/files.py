@@ -1,7 +1,5 @@
 """Files of a source, their division into batches, and the columns by the first lines of each."""
 
-from __future__ import annotations
-
 import csv
 import glob
 import logging

@@ -4,8 +4,6 @@ A line counts where it is neither blank nor a comment. Bytes become UTF-8 before
 rejected is kept as UTF-8.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 from codecs import BOM_UTF8

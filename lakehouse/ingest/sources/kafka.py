@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,8 +16,6 @@ from lakehouse.config.stream import Source
 from lakehouse.ingest.sources.manifest import Partition
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from confluent_kafka import TopicPartition
 
 T = TypeVar("T")

@@ -10,8 +10,6 @@ Of a compressed file the blocks are what it inflates to.
 Tables hold names in UTF-8: where the bytes of a name are none, its other bytes are in them as ``\xNN``.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

@@ -4,8 +4,6 @@
 bytes: Python works per block, never per line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any

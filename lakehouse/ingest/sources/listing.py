@@ -7,8 +7,6 @@ so long after one that is behind it. What comes later still is found by the next
 The file says nothing that a full listing would not: it may be deleted.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

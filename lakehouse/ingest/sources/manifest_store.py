@@ -7,8 +7,6 @@ They are rows of the control store (manifest_rows.py): which files were read, ho
 had and how far each partition was read are looks into an index, and nothing of what was read is held in memory.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from bisect import bisect_right

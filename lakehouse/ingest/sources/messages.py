@@ -7,8 +7,6 @@ Where rows are compared, the bytes of accepted messages are kept beside the part
 no longer have a message that turns out to be a conflict.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ nfdump 1.6 and early 1.7 write short names and no milliseconds, from 1.7.5 on lo
 them end with a summary, which is no record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np

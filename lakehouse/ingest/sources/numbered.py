@@ -1,7 +1,5 @@
 """Numbered lines, as files and topics alike become them."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 LINE_SCHEMA = pa.schema(

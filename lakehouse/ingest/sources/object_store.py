@@ -5,8 +5,6 @@ and pass over names that begin with a dot, ``**`` takes any number of parts. Wit
 and all below it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import translate

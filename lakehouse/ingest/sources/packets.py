@@ -3,8 +3,6 @@
 Packets have no text of their own: like rows of Parquet they become records that take the way of lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from hashlib import blake2b
 

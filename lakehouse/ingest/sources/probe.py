@@ -1,7 +1,5 @@
 """Cheap probe of a source: the same as before means that nothing has come."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Hashable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Paths of a source that lead to no file: what their folder holds instead, and folders that cannot be listed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from fnmatch import fnmatchcase

@@ -4,8 +4,6 @@ The header names the fields of all lines, so lines behind another one, of other 
 of two logs that were put together, and are kept with a fault. A header that comes again as it was changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np

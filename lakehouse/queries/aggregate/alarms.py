@@ -13,13 +13,13 @@ All this is on the driver, as it is no more than groups: the most that it holds 
 of one file, however many rows of streams or answers were behind them.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.join_aggregate.alarms import OPEN_US, Followed, Runs, followed
+from lakehouse.algorithms.join_aggregate.contract import Int64s
+from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.groups import coded, newest
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
@@ -38,13 +40,6 @@ from lakehouse.storage.tables.appends import appended_since
 from lakehouse.storage.tables.table_commits import arrow_schema, fitted, open_table
 from lakehouse.storage.tables.table_files import source
 from lakehouse.storage.tables.table_log import newest_version, table_id
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from lakehouse.algorithms.join_aggregate.contract import Int64s
-    from lakehouse.config.stream import Stream
 
 # Delta passes over names that begin like this.
 _FILE = "_standing.parquet"

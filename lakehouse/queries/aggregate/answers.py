@@ -8,24 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
+from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Shape
 from lakehouse.algorithms.join_aggregate.revision import merged
+from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.bucket import aggregate_columns
 from lakehouse.queries.aggregate.groups import coded
 from lakehouse.queries.aggregate.measures import with_measures
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.spark.ddl import schema_of
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s
-    from lakehouse.config.stream import Stream
 
 # The revision of parts that are not answered yet: the newest answer comes before them.
 NEW = 2**31 - 1

@@ -7,38 +7,31 @@
 Cost: the files that may have a judged tick, and all of alarms. The driver has the ticks, never an answer or an alarm.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.join_aggregate.alarms import OPEN_US
+from lakehouse.algorithms.join_aggregate.contract import Int64s
 from lakehouse.algorithms.late_join.ranges import covering_ranges
+from lakehouse.engine import Engine, Item
 from lakehouse.queries.aggregate.groups import ALARM, ANSWER, coded, newest
+from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.runtime.logged import MOST_RANGES
 from lakehouse.queries.runtime.tables import bucket_of, quoted
 from lakehouse.queries.runtime.tasks.bucket import METRICS, of_kind
-from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, metrics_of, run_buckets
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, Kernel, metrics_of, run_buckets
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
-from lakehouse.queries.runtime.tasks.reading import Columns, FileRows, SideRows, TaskRows, items_of
+from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, TaskRows, items_of
+from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import files_near
 from lakehouse.storage.tables.table_reads import named_columns
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s
-    from lakehouse.engine import Engine, Item
-    from lakehouse.queries.aggregate.query import AggregateQuery
-    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
-    from lakehouse.queries.runtime.tasks.reading import Counted
-    from lakehouse.storage.layout import Home
 
 # Answers with revisions lost or twice, of ticks to come, and of no tick.
 ANSWERS = ("revision_gaps", "too_early", "between_ticks")

@@ -1,17 +1,12 @@
 """Groups of answers and alarms: numbers by which they are compared, and the newest row of each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from lakehouse.algorithms.join_aggregate.contract import Int64s
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s
 
 ANSWER, ALARM = "answer", "alarm"
 

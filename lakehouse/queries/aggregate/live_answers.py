@@ -3,8 +3,6 @@
 What is not finished is left out. The publisher's own tables are filled in memory, and asked by its own macros.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

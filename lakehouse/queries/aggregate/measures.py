@@ -4,23 +4,16 @@ HAVING compares an average of ints or decimals by its digits as far as 36 behind
 it decides as the fraction would, beside any column and any literal of no more digits.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s
 from lakehouse.config.durations import iso_timestamp
-from lakehouse.queries.aggregate.query import measure_in_words, places_of, values_of
+from lakehouse.queries.aggregate.query import AggregateQuery, Measure, measure_in_words, places_of, values_of
 from lakehouse.queries.aggregate.values import BeyondRange, extremes_of, sums_of
 from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.spark.comparisons import double
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s
-    from lakehouse.queries.aggregate.query import AggregateQuery, Measure
 
 # Of an average, behind the point, beside those of its column.
 _DIGITS = 36

@@ -30,15 +30,13 @@ from lakehouse.serving.publish.query_snapshot import (
     comment_columns,
     comments_of,
 )
-from lakehouse.serving.segments.row_store import Appended
+from lakehouse.serving.segments.row_store import Appended, RowStore
 from lakehouse.serving.segments.shared_rows import SharedRows
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
 
 if TYPE_CHECKING:
     import duckdb
-
-    from lakehouse.serving.segments.row_store import RowStore
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -12,8 +13,6 @@ from lakehouse.queries.kind import Conjunct, Output, Query, clock_in_words, wher
 from lakehouse.queries.language.text import DIALECT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lakehouse.algorithms.join_aggregate.contract import Aggregate, Shape
 
 Function = Literal["count", "sum", "avg", "min", "max"]

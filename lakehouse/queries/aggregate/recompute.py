@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +21,9 @@ from lakehouse.queries.aggregate.bucket import HeldAggregate, part_rows
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used
 from lakehouse.queries.aggregate.value_codes import BucketCodes
+from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.tasks.bucket import gathered, state_rows
-
-if TYPE_CHECKING:
-    from lakehouse.queries.runtime.retracted import Retracted
-    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
+from lakehouse.queries.runtime.tasks.by_bucket import Kernel
 
 _NEVER = 2**62
 

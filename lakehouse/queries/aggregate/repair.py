@@ -4,11 +4,8 @@ Of raw it reads the rows that the repaired batches and the ones before had taken
 logged rows. From when each has counted follows from the log, so nothing is compared with the answers that are there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +22,8 @@ from lakehouse.queries.aggregate.value_codes import BucketCodes
 from lakehouse.queries.runtime.logged import Logged, buckets_now, horizons_of
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tasks.bucket import gathered
-from lakehouse.queries.runtime.tasks.by_bucket import run_buckets
+from lakehouse.queries.runtime.tasks.by_bucket import Kernel, run_buckets
 from lakehouse.spark.ddl import schema_of
-
-if TYPE_CHECKING:
-    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
 
 
 @dataclass(frozen=True)

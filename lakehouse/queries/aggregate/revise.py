@@ -7,41 +7,35 @@
 The parts lie in files of the table of answers that no commit names; whoever has committed the answers deletes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.aggregate.alarms import Changed, Following, standing_alarms
 from lakehouse.queries.aggregate.answers import NEW, Adding, with_earlier
 from lakehouse.queries.aggregate.groups import ALARM, ANSWER, newest
-from lakehouse.queries.aggregate.query import shape_of
+from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.tables import Constants, bucket_of, quoted
 from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
     Answered,
+    Kernel,
     marked,
     marked_output,
     metrics_of,
     run_buckets,
 )
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows
+from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import files_near
 from lakehouse.storage.tables.table_reads import named_columns
 from lakehouse.storage.tables.tables_place import place_at
-
-if TYPE_CHECKING:
-    from lakehouse.config.stream import Stream
-    from lakehouse.engine import Engine
-    from lakehouse.queries.aggregate.query import AggregateQuery
-    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
-    from lakehouse.storage.layout import Home
 
 _PART = "part"
 _ALARM = ("alarm", "state", "raised_us", "cleared_us", "change", "merged_into")

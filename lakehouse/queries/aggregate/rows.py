@@ -10,29 +10,23 @@ Rows meet in a bucket by a hash of the keys that all sides carry. In it keys and
 ([value_codes.py](value_codes.py)).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.join_aggregate.contract import Rows
+from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s, Int64s, Rows
 from lakehouse.config.durations import iso_timestamp
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery, value_in_words, values_of, width_of
 from lakehouse.queries.aggregate.tables import group_types
+from lakehouse.queries.aggregate.value_codes import BucketCodes
 from lakehouse.queries.aggregate.values import BeyondRange, columns_of, range_of
 from lakehouse.queries.runtime.progress import is_refused
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, bucket_of, column_type
 from lakehouse.queries.runtime.tasks.reading import SideRows
 from lakehouse.spark.row_hash import xxhash64
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s, Int64s
-    from lakehouse.queries.aggregate.value_codes import BucketCodes
 
 
 def side_rows(

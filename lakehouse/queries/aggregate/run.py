@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.batch import MOST_ROWS
 from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, require_manifest
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
+from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.run import QueryRun, kept_since
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.queries.runtime.tasks.bucket import LOG
@@ -36,9 +37,6 @@ from lakehouse.storage.control.lease import files_of
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.tables.table_log import file_facts, files_near
 from lakehouse.storage.tables.tables_place import place_at
-
-if TYPE_CHECKING:
-    from lakehouse.queries.runtime.retracted import Retracted
 
 _TAKEN = ("rows", "late", "missed", "refused", "unusable", "held", "bytes")
 _LOG_COLUMNS = {

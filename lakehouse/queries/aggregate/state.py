@@ -1,7 +1,5 @@
 """A registered join-aggregate as it stands, and explained: its plan, its buckets, what was revised, its alarms."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -12,19 +12,17 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Rows
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.spark.comparisons import same
 from lakehouse.spark.row_hash import xxhash64
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Rows
 
 # Nobody can make values in advance that are slow to find.
 _SEED = np.uint64(secrets.randbits(64))

@@ -9,19 +9,12 @@ A number is an integer in units of its scale: two limbs for an int, three for a 
     limb    [0] 42 bits    [1] 42 bits    [2] the rest, with the sign
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.join_aggregate.contract import LARGEST_VALUE
+from lakehouse.algorithms.join_aggregate.contract import LARGEST_VALUE, Bools, Float64s, Int64s
+from lakehouse.queries.aggregate.query import Value
 from lakehouse.queries.runtime.exact_numbers import decimals_of, halves_of
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s, Int64s
-    from lakehouse.queries.aggregate.query import Value
 
 BITS = 42
 _MASK = 2**BITS - 1

@@ -6,11 +6,10 @@ and no ``Not`` around it. A node of a class that is not listed is refused where 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sqlglot import exp
 
 _ONE, _TWO = ("this",), ("this", "expression")

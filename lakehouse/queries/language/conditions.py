@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
+from lakehouse.algorithms.late_join.conditions import Comparison, Condition
 from lakehouse.queries.kind import Conjunct
 from lakehouse.queries.language.filters import call_in, is_distance, read_condition
 from lakehouse.queries.language.predicates import Find
@@ -20,7 +21,6 @@ from lakehouse.queries.language.tree import Names, Read, offset_of
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from lakehouse.algorithms.late_join.conditions import Comparison, Condition
 
 # The digits after the point of a column, by side and name; None for a double.
 ScaleOf = Callable[[int, str], int | None]

@@ -9,8 +9,6 @@ or, where it says that it returns ``bool``, the values of one row, None for null
 Reading a configuration runs none of this code: it is parsed, so commands of analysts never start it.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -12,14 +12,12 @@ from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import Output
 from lakehouse.queries.language.arguments import unread
 from lakehouse.queries.language.predicates import Find
-from lakehouse.queries.language.text import DIALECT, Parts, description_of, windows_of
-from lakehouse.queries.language.tokens import Faults
+from lakehouse.queries.language.text import DIALECT, Clauses, Parts, description_of, windows_of
+from lakehouse.queries.language.tokens import Faults, Named
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from lakehouse.queries.language.text import Clauses
-    from lakehouse.queries.language.tokens import Named
 
 # A column of a side, by the side's number.
 Place = tuple[int, str]

@@ -9,24 +9,18 @@ of its windows ask for. Rows are counted until the end of a quarter of their win
 until then a row counts that may have left its window, so sizes are bounds, and no row that could join is filtered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.multiway_join.centre import NOWHERE, Centre
-from lakehouse.algorithms.multiway_join.contract import Query, Sending, Sites, Snapshot, Vector
+from lakehouse.algorithms.multiway_join.contract import Int64s, Plan, Query, Sending, Sites, Snapshot, Vector
 from lakehouse.algorithms.multiway_join.heuristic import ordering_for
 from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, pack, slots_for, unpack
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Int64s, Plan
-    from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.multiway.query import MultiwayQuery
 
 COUNTS = pa.schema([("side", pa.int32()), ("until_us", pa.int64()), ("packed", pa.binary())])
 _METHOD = "method"

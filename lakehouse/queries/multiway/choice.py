@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakehouse.algorithms.multiway_join.pruning import Choice, Load, choose
-from lakehouse.queries.runtime.batch_manifest import read_manifest
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, read_manifest
+from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_ledger
 from lakehouse.storage.tables.table_log import read_columns
-
-if TYPE_CHECKING:
-    from lakehouse.queries.multiway.query import MultiwayQuery
-    from lakehouse.queries.runtime.batch_manifest import BatchManifest
-    from lakehouse.storage.layout import Home
 
 PLAIN, PRUNED = "plain", "pruned"
 _COLUMNS = ("side", "joined", "lost_s", "rows", "refused", "unusable", "held", "matching")

@@ -3,25 +3,28 @@
 raw rows of the batch and of its windows -> all of a key in one place -> results, and a log of late and refused rows
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
 from lakehouse.algorithms.multiway_join.joining import Joined, results_with_new
-from lakehouse.engine.parts import sink_of
+from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine
+from lakehouse.engine.parts import TableSink, sink_of
+from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.rows import TAKEN, keyed, kinds_of, logged_rows, side_columns
+from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
 from lakehouse.queries.runtime.tasks.bucket import LOG
 from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
     Answered,
+    Kernel,
     Output,
     marked,
     marked_output,
@@ -30,17 +33,8 @@ from lakehouse.queries.runtime.tasks.by_bucket import (
 )
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, raw_columns
+from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import files_near
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
-    from lakehouse.config.stream import Stream
-    from lakehouse.engine import Engine
-    from lakehouse.engine.parts import TableSink
-    from lakehouse.queries.multiway.query import MultiwayQuery
-    from lakehouse.queries.runtime.batch_manifest import BatchManifest
-    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
-    from lakehouse.storage.layout import Home
 
 RESULT = "result"
 SHOWN = ("event_us", "times_us", "row_ids", "found")

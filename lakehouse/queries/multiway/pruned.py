@@ -9,15 +9,18 @@ batches those rows are met that are within ``since_us``; which others there were
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s
 from lakehouse.algorithms.multiway_join.joining import results_on_route
+from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine
 from lakehouse.engine.parts import sink_of
+from lakehouse.queries.multiway.centre import Block
 from lakehouse.queries.multiway.plain import (
     RESULT,
     as_joined,
@@ -26,19 +29,17 @@ from lakehouse.queries.multiway.plain import (
     results_output,
     shown,
 )
+from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.windows import Passing, Windows
-from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, Answered, marked, metrics_of, run_buckets
+from lakehouse.queries.runtime.tasks.by_bucket import (
+    ROWS_A_PLACE,
+    Answered,
+    Kernel,
+    marked,
+    metrics_of,
+    run_buckets,
+)
 from lakehouse.storage.stores.store_path import Location
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s
-    from lakehouse.config.stream import Stream
-    from lakehouse.engine import Engine
-    from lakehouse.queries.multiway.centre import Block
-    from lakehouse.queries.multiway.query import MultiwayQuery
-    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
 
 
 @dataclass(frozen=True)

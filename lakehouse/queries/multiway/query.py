@@ -1,7 +1,5 @@
 """A registered query that finds the results of three to eight streams: what running it needs, and words for it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

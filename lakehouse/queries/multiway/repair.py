@@ -6,15 +6,14 @@ that window newer. So with the logged rows of batch N a repair looks for all res
 have such a row; manifests tell which batch took in what, and nothing is compared with the results that are there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
+from lakehouse.algorithms.multiway_join.contract import Int64s
 from lakehouse.algorithms.multiway_join.joining import Joined, results_of
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.multiway.plain import (
@@ -31,12 +30,8 @@ from lakehouse.queries.multiway.rows import keyed, side_columns
 from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.queries.runtime.logged import Logged, horizons_of
 from lakehouse.queries.runtime.repair import QueryRepair
-from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, marked, metrics_of, run_buckets
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, Kernel, marked, metrics_of, run_buckets
 from lakehouse.storage.crashpoint import crash_point
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Int64s
-    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,12 @@
 equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from lakehouse.algorithms.multiway_join.contract import Bools
 from lakehouse.config.stream import Stream
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.progress import is_refused
@@ -30,10 +28,6 @@ from lakehouse.queries.runtime.tables import (
     output_columns,
     with_constants,
 )
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Bools
-
 
 TAKEN = ("rows", "missed", "refused", "unusable")
 

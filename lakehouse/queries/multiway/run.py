@@ -11,14 +11,15 @@
 Which way costs less is told by what is known before (``choice.py``); the results are the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
+from lakehouse.algorithms.multiway_join.contract import Float64s
+from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.multiway.centre import Block, Planner
 from lakehouse.queries.multiway.choice import PLAIN, PRUNED, choice_of, oldest_us
@@ -38,13 +39,8 @@ from lakehouse.queries.runtime.tasks.by_bucket import Answered, joined_figures
 from lakehouse.queries.runtime.tasks.reading import SideRows
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import bounds, read_columns
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Float64s
-    from lakehouse.config.stream import Stream
-    from lakehouse.engine import Engine
-    from lakehouse.storage.layout import Home
 
 # Of rows that a column can hold; bounds of many streams may be beyond.
 LARGEST = 2.0**62

@@ -8,8 +8,6 @@ A row that stays at its site costs nothing. Without ``[sites]`` every row that g
 wherever they are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """A registered join of three streams or more as it stands, and explained: its plan, its sides, its batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

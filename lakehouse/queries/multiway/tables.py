@@ -1,15 +1,14 @@
 """Tables of a join of three streams or more, and the deletion of rows that have left their windows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.batch_manifest import finished
@@ -23,9 +22,6 @@ from lakehouse.queries.runtime.tables import (
 )
 from lakehouse.spark import tables
 from lakehouse.storage.layout import Home
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Engine
 
 _LEAST = -(2**62)
 

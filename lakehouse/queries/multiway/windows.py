@@ -15,15 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.engine.parts import ENTRIES
+from lakehouse.algorithms.multiway_join.contract import Int64s
+from lakehouse.engine import Engine, Item
+from lakehouse.engine.parts import ENTRIES, TableSink
 from lakehouse.queries.multiway.centre import COUNTS, counts_of
-from lakehouse.queries.multiway.query import SLOTS
+from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
 from lakehouse.queries.multiway.rows import TAKEN, kinds_of, logged_rows
 from lakehouse.queries.runtime.tables import bucket_of
 from lakehouse.queries.runtime.tasks.by_bucket import joined_figures, log_figures
@@ -33,12 +35,6 @@ from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import fitted
 from lakehouse.storage.tables.table_log import FileFacts, file_facts
 from lakehouse.storage.tables.table_reads import named_columns
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Int64s
-    from lakehouse.engine import Engine, Item
-    from lakehouse.engine.parts import TableSink
-    from lakehouse.queries.multiway.query import MultiwayQuery
 
 _RESULT = pa.schema(
     [*SUNK, *((each, pa.string()) for each in ("kinds", "logged")), ("is_new", pa.bool_()), *COUNTS]

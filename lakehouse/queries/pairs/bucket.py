@@ -3,17 +3,14 @@
 Everything comes back as rows of one table, ``kind`` says of what: a task of Spark returns one table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.late_join.contract import Outcome, Pairs
+from lakehouse.algorithms.late_join.contract import Int64s, Outcome, Pairs
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.queries.pairs.held_join import HeldJoin
@@ -21,9 +18,6 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import PLACE, as_batch, in_order, with_equal_keys
 from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.tasks.bucket import StateBefore, gathered, log_rows, metrics_row, of_kind
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Int64s
 
 PAIR = "pair"
 Newest = tuple[int | None, int | None]

@@ -5,16 +5,15 @@ A period is *open* as long as such a row may still bring it pairs: its recall ca
 times of all pairs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
+from lakehouse.algorithms.late_join.contract import Bools, Int64s
 from lakehouse.queries.pairs.enough_slack import enough_slack, lateness_sql, needed_sql, slack_for_all_but
 from lakehouse.queries.pairs.query import PairsQuery, held_row_bytes
 from lakehouse.queries.pairs.reported_misses import ReportedMisses
@@ -23,9 +22,6 @@ from lakehouse.serving.ask.waits import WAITS, waits_in_sql, waits_over_time
 from lakehouse.serving.literals import parquet_of
 from lakehouse.serving.table_reader import connected
 from lakehouse.storage.layout import Home
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Bools, Int64s
 
 Facts = dict[str, Any]
 WORST = 5

@@ -6,15 +6,12 @@ and would have been found with so much slack as its partner was older than the e
 many of its missed pairs as it lacked.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.audit import Periods
-    from lakehouse.algorithms.late_join.contract import Int64s
+from lakehouse.algorithms.late_join.audit import Periods
+from lakehouse.algorithms.late_join.contract import Int64s
 
 
 def needed_sql(late: str, repaired: str, window_us: int) -> str:

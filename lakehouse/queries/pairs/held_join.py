@@ -6,16 +6,13 @@ A segment has rows of one side that entered with one batch and are near in time:
     row, k_0 ..., o_<name> ...                      what pairs show, and the keys that are compared
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.bucketing import is_in_bucket
-from lakehouse.algorithms.late_join.contract import NO_TIME, HeldRows
+from lakehouse.algorithms.late_join.contract import NO_TIME, HeldRows, Int64s
 from lakehouse.algorithms.late_join.kernels.clock import HORIZON, clock_after, sides_of
 from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
@@ -26,9 +23,6 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.tasks.bucket import Change, Left, Segment, cut_by_time, packed_rows, unpacked
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Int64s
 
 _METHOD, _NEXT = "method", "next"
 # The segments of each side.

@@ -4,8 +4,6 @@ Each repair writes down how much slack its pairs would have needed. A batch is t
 one that its manifest names, unless the batch before was: a batch that is made again is told the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

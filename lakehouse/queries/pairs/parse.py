@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from lakehouse.algorithms.late_join.conditions import Condition
 from lakehouse.config.durations import format_duration
+from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import of_side
 from lakehouse.queries.language.conditions import Matching, add_conjunct, conjuncts
 from lakehouse.queries.language.predicates import Find
 from lakehouse.queries.language.text import ClauseReader, Clauses, Grammar, Parts, duration, windows_of
-from lakehouse.queries.language.tokens import Faults, Span
+from lakehouse.queries.language.tokens import Faults, Named, Span
 from lakehouse.queries.language.tree import (
     TWO_STREAMS,
     Asked,
@@ -27,10 +29,7 @@ from lakehouse.queries.pairs.query import SPARE_ROWS, PairSide, PairsQuery, Pape
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from lakehouse.algorithms.late_join.conditions import Condition
     from lakehouse.algorithms.late_join.contract import Clock
-    from lakehouse.config.stream import Stream
-    from lakehouse.queries.language.tokens import Named
 
 _SECOND = 1_000_000
 # What a table of pairs has beside the query's own columns and RESERVED, where it is stored and where it is published.

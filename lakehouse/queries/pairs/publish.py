@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
+from lakehouse.algorithms.late_join.contract import Int64s
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
     greatest,
@@ -21,14 +22,13 @@ from lakehouse.queries.runtime.snapshot import (
     shared_rows,
 )
 from lakehouse.serving.literals import text
+from lakehouse.serving.segments.row_store import RowStore
 from lakehouse.serving.segments.shared_rows import SharedRows
 from sql import statement
 
 if TYPE_CHECKING:
     import duckdb
 
-    from lakehouse.algorithms.late_join.contract import Int64s
-    from lakehouse.serving.segments.row_store import RowStore
 
 _COUNTED: dict[str, Any] = {
     "time": "start_us",

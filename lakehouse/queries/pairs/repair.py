@@ -4,17 +4,16 @@ Of raw it reads only the times around logged rows. Which of two rows was taken i
 the query's batches and the order inside a batch, so nothing is compared with the pairs that are there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.engine.parts import sink_of
@@ -34,9 +33,6 @@ from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.tables.table_log import read_columns
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
 
 NEEDED, WHOLE = "needed", "whole"
 _LOGGED = ("bucket", "side", *PLACE, "event_us", "horizon_us", "time_us", "edge_us", "what")

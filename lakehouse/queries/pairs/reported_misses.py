@@ -5,19 +5,15 @@ checked/query-<name>.misses.json    [[first start, last start, when they were fi
 What a period missed online stays as it is. A file that is lost lets the periods be reported once more.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
+from lakehouse.algorithms.late_join.contract import Bools, Int64s
 from lakehouse.storage.atomic_files import write_text
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Bools, Int64s
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,17 @@ Rows are taken in by arrival time. Those without one come first, batch by batch 
 batch have no order among themselves, so their names decide nothing, and no row is late for what its own batch holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
-from lakehouse.algorithms.late_join.conditions import scales_of
-from lakehouse.algorithms.late_join.contract import MISSING, NO_SOURCE, NO_TIME, Batch
+from lakehouse.algorithms.late_join.conditions import Condition, scales_of
+from lakehouse.algorithms.late_join.contract import MISSING, NO_SOURCE, NO_TIME, Batch, Float64s, Pairs
 from lakehouse.config.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.exact_numbers import halves_of
@@ -30,10 +27,6 @@ from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, column_type, hash_of, output_columns
 from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows
 from lakehouse.spark.comparisons import compared
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.conditions import Condition
-    from lakehouse.algorithms.late_join.contract import Float64s, Pairs
 
 # What tells rows of a side apart.
 PLACE = ("source_file", "source_line", "source_item")

@@ -3,10 +3,7 @@
 Pairs and log of a batch that is not finished may be there already; they are those that it will have.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.engine.parts import sink_of
@@ -16,6 +13,7 @@ from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import PLACE, side_rows
 from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, last_repair
+from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import output_types
@@ -27,9 +25,6 @@ from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import bounds
-
-if TYPE_CHECKING:
-    from lakehouse.queries.runtime.retracted import Retracted
 
 PAIR_COLUMNS = ("event_us", "left_us", "right_us", "left_row", "right_row", "wait_us")
 LOG_COLUMNS = {

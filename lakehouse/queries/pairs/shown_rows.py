@@ -4,19 +4,14 @@ Rows are in blocks, in order of their number; the rows of a batch are a block, o
 is dropped when none of its rows is held any more, so a batch costs its own rows and a look at each block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from lakehouse.algorithms.late_join.contract import Int64s
+from lakehouse.algorithms.late_join.contract import Int64s
 
 # Blocks of fewer rows are put together with the next.
 SMALL = 32_768

@@ -4,20 +4,20 @@ Recall is audited over the time that is published, where nothing waits for a rep
 there were to find. Cost: one pass of tasks over three columns of the pairs and over the log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
 from lakehouse.algorithms.late_join.conditions import Equality
+from lakehouse.algorithms.late_join.contract import Bools, Int64s
 from lakehouse.algorithms.rollup.levels import floor_to
+from lakehouse.engine import Item
 from lakehouse.engine.parts import file_items
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.pairs.query import PairsQuery
@@ -26,10 +26,6 @@ from lakehouse.queries.runtime.checks import QueryTables
 from lakehouse.queries.runtime.tables import missed_in
 from lakehouse.spark.deviations import Frame
 from lakehouse.storage.tables.table_log import files_between
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Bools, Int64s
-    from lakehouse.engine import Item
 
 _LOGGED = ("batch", "event_us", "horizon_us")
 _STEPS = pa.schema({"first_us": pa.int64(), "last_us": pa.int64()})

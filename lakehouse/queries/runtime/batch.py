@@ -1,7 +1,5 @@
 """The next batch of a registered query: the one that was begun, or a new one of what ingest has finished since."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from lakehouse.queries.kind import Query

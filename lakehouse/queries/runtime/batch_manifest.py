@@ -12,14 +12,13 @@ After a change a bucket reads only those old buckets: if the number doubles, eac
 scales so far, so a batch that runs again is divided as before.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from lakehouse.config.problems import Permanent
+from lakehouse.queries.kind import Query
 from lakehouse.storage.control.manifests import Manifests, Row
 from lakehouse.storage.corrections import RETRACT, Correction, read_corrections
 from lakehouse.storage.damaged import RESTORE
@@ -28,9 +27,6 @@ from lakehouse.storage.layout import Home, Part
 from lakehouse.storage.ledger import Entry, read_extent
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import bounds
-
-if TYPE_CHECKING:
-    from lakehouse.queries.kind import Query
 
 # The initial number of buckets, unless the configuration sets it.
 LEAST = 8

@@ -4,8 +4,6 @@ Only finished batches and repairs count: until its metrics exist, the rows that 
 to one that is running or died. Cost: one row per batch and bucket, or side.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import file_items
-from lakehouse.queries.kind import kind_of
+from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.kind import scanned as scanned_sides
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifests
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
@@ -31,8 +32,6 @@ from lakehouse.storage.tables.table_log import files_between, files_near, read_c
 from lakehouse.storage.tables.table_reads import named_columns, pieces_of
 
 if TYPE_CHECKING:
-    from lakehouse.engine import Engine, Item
-    from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.tasks.reading import FileRows
 
 # Metrics that are checked for every kind.

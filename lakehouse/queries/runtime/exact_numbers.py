@@ -1,14 +1,9 @@
 """Whole numbers and decimals as integers of 128 bits, each as its lower and its upper half."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Int64s
+from lakehouse.algorithms.late_join.contract import Int64s
 
 
 def halves_of(column: pa.Array) -> Int64s:

@@ -3,8 +3,6 @@
 It is a row beside the query's manifests, which is deleted when the batch has run again with success.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 

@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.algorithms.late_join.contract import Int64s
 from lakehouse.algorithms.late_join.ranges import covering_ranges
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales
 from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.queries.runtime.tasks.reading import TaskRows
+from lakehouse.storage.tables.table_log import Ranges
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Int64s
-    from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales
     from lakehouse.queries.runtime.tasks.by_bucket import Kernel
-    from lakehouse.storage.tables.table_log import Ranges
 
 # So many ranges of time contain those of all logged rows.
 MOST_RANGES = 4096

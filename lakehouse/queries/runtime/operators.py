@@ -4,8 +4,6 @@ For a selection these are its metrics. A join or an aggregate that calls predica
 ``operators``, by side. Cost: a row per batch and operator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.engine import Engine, Item
+from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.tasks import arrow_sql
+from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_ledger
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import files_near, read_columns
 
 if TYPE_CHECKING:
-    from lakehouse.engine import Engine, Item
-    from lakehouse.queries.runtime.batch_manifest import BatchManifest
     from lakehouse.queries.runtime.tasks.reading import FileRows
-    from lakehouse.storage.layout import Home
 
 _TIME = pa.schema([("side", pa.int32()), ("time_us", pa.int64())])
 

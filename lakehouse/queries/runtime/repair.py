@@ -4,19 +4,19 @@ A repair processes whole batches of the query's log: all that are finished and n
 row is in ``repairs``.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from lakehouse.queries.kind import kind_of
+from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
     Scale,
+    Scales,
+    Span,
     finished,
     last_repair,
     read_manifest,
@@ -36,14 +36,9 @@ from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE
 from lakehouse.queries.runtime.tasks.reading import FileRows, SideRows
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
-from lakehouse.storage.tables.table_log import files_near
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import Ranges, files_near
 from lakehouse.storage.tables.table_reads import named_columns
-
-if TYPE_CHECKING:
-    from lakehouse.queries.kind import Query
-    from lakehouse.queries.runtime.batch_manifest import Scales, Span
-    from lakehouse.storage.layout import Home
-    from lakehouse.storage.tables.table_log import Ranges
 
 R = TypeVar("R", bound=QueryRun[Any])
 _NEVER = -(2**62)

@@ -5,8 +5,6 @@ partly deleted is therefore refused as changed until it is deleted completely, s
 tables are missing.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 from lakehouse.storage.control.lease import lease

@@ -11,24 +11,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.algorithms.late_join.contract import Int64s
+from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import file_items
-from lakehouse.storage.tables.table_log import files_between
+from lakehouse.queries.kind import Query
+from lakehouse.storage.corrections import Correction
+from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
+from lakehouse.storage.tables.table_log import Between, files_between
 from lakehouse.storage.tables.table_reads import named_columns, pieces_of
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Int64s
-    from lakehouse.engine import Engine, Item
-    from lakehouse.queries.kind import Query
-    from lakehouse.storage.corrections import Correction
-    from lakehouse.storage.layout import Home
-    from lakehouse.storage.stores.store_path import Location
-    from lakehouse.storage.tables.table_log import Between
 
 Bools = np.ndarray
 _NOTED = pa.schema({"correction": pa.int64(), "event_us": pa.int64(), "row": pa.int64()})

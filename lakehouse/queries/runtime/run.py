@@ -5,44 +5,35 @@ of the batch before, and each table is appended to once per batch. A batch that 
 with the same result.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 from uuid import uuid4
 
+import pyarrow as pa
+
+from lakehouse.config.stream import Stream
+from lakehouse.engine import Engine
 from lakehouse.engine.parts import commit_entries, sink_of
-from lakehouse.engine.rewriting import remove_rows
+from lakehouse.engine.rewriting import Gone, Instead, remove_rows
 from lakehouse.queries.kind import Query, definition_of, kind_of, written_as
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
-from lakehouse.queries.runtime.batch_manifest import ONE, Wanted
+from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted
 from lakehouse.queries.runtime.progress import until_us_of
-from lakehouse.queries.runtime.retracted import Resting, count_resting
+from lakehouse.queries.runtime.retracted import Resting, Retracted, count_resting
 from lakehouse.queries.runtime.source import FromRaw, RowSource
-from lakehouse.queries.runtime.tables import create_tables
+from lakehouse.queries.runtime.tables import Written, create_tables
 from lakehouse.queries.runtime.tasks.bucket import STATE, SegmentFiles, StateBefore, StateFile
 from lakehouse.queries.runtime.tasks.by_bucket import Output
 from lakehouse.spark import tables
 from lakehouse.storage.corrections import raw_from, read_corrections
 from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.layout import Home
 from lakehouse.storage.query_meaning import require_same
 from lakehouse.storage.stores.store_path import Location
-from lakehouse.storage.tables.table_log import file_facts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from lakehouse.config.stream import Stream
-    from lakehouse.engine import Engine
-    from lakehouse.engine.rewriting import Gone, Instead
-    from lakehouse.queries.runtime.batch_manifest import BatchManifest
-    from lakehouse.queries.runtime.retracted import Retracted
-    from lakehouse.queries.runtime.tables import Written
-    from lakehouse.storage.layout import Home
-    from lakehouse.storage.tables.table_log import Between
+from lakehouse.storage.tables.table_log import Between, file_facts
 
 Q = TypeVar("Q", bound=Query)
 _STATES = ("bucket", "part", "content", "leave_us")

@@ -1,16 +1,15 @@
 """The source of a batch's or repair's rows: raw, or a scan that several queries share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
-from lakehouse.queries.runtime.batch_manifest import finished
+from lakehouse.queries.kind import Query
+from lakehouse.queries.runtime.batch_manifest import Span, finished
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import readers_of
 from lakehouse.queries.runtime.scan.scan import Scan
@@ -24,14 +23,9 @@ from lakehouse.queries.runtime.tasks.reading import (
     TaskRows,
     raw_columns,
 )
+from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import Ranges, files_near
-
-if TYPE_CHECKING:
-    from lakehouse.queries.kind import Query
-    from lakehouse.queries.runtime.batch_manifest import Span
-    from lakehouse.storage.layout import Home
-
 
 # Files whose statistics lie in none of so many ranges of time are not read.
 MOST_RANGES = 64

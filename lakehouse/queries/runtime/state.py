@@ -10,8 +10,6 @@ side, of each query; an explanation reads the tables as they are now, not a publ
     stopped   one of its conditions, or its kernel, raised an error; it waits until that is corrected
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

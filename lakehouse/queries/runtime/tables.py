@@ -1,18 +1,17 @@
 """Tables of all kinds of query: columns that the query shows, creation, old states, and missed rows in the log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.columns import sql_type
 from lakehouse.config.stream import Stream
-from lakehouse.engine.parts import file_items
+from lakehouse.engine import Engine, Item
+from lakehouse.engine.parts import TableSink, file_items
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.queries.kind import Output, Query, Side, kind_of
 from lakehouse.queries.runtime.batch_manifest import finished, read_manifest
@@ -21,10 +20,6 @@ from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import files_between
 from lakehouse.storage.tables.table_reads import pieces_of
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Engine, Item
-    from lakehouse.engine.parts import TableSink
 
 _TIMES = ("event_us", "arrival_us")
 _MARKERS = pa.schema([("part", pa.string()), ("leave_us", pa.int64())])

@@ -8,11 +8,9 @@ It comes after all repairs of late rows, and between batches: none is planned wh
 that neither they nor the state change meanwhile, and what it reads is the same when it is done again.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import (
@@ -29,11 +27,9 @@ from lakehouse.queries.runtime.batch_manifest import (
 )
 from lakehouse.queries.runtime.repair import add_repair
 from lakehouse.queries.runtime.retracted import Retracted
+from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
-
-if TYPE_CHECKING:
-    from lakehouse.queries.runtime.run import QueryRun
 
 
 def drain_withdrawals(run: QueryRun[Any], totals: dict[str, int]) -> None:

@@ -1,18 +1,11 @@
 """A SELECT over one stream, read into the selection that it asks for."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from lakehouse.queries.kind import DEADLINE_US
 from lakehouse.queries.language.conditions import conjuncts
 from lakehouse.queries.language.filters import read_condition
 from lakehouse.queries.language.text import Grammar, duration
 from lakehouse.queries.language.tree import ONE_STREAM, Asked, Names, read_outputs, sources_of, tables_of
 from lakehouse.queries.selection.query import Selected, SelectionQuery
-
-if TYPE_CHECKING:
-    pass
 
 # What a table of selected rows has beside the query's own columns and RESERVED, stored and published.
 SELECTED_COLUMNS = frozenset({"row_id", "event_at"})

@@ -1,7 +1,5 @@
 """A registered query that selects rows of one stream: what running it needs, and words for it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

@@ -6,8 +6,6 @@
 Selections are run in rounds (``lakehouse.queries.runtime.scan.rounds``), with all that reads their streams row by row.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A registered selection as it stands, and explained: its plan, its operators in their order, its batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import groupby

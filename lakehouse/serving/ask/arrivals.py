@@ -7,8 +7,6 @@ estimate, not a bound: it assumes that rows of a bucket will be as late as rows 
 ledger's histogram of lateness. Nothing comes for what is final, and a backfill says nothing of how late rows are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 A version is opened with ``MEMORY_LIMIT`` (locked.py), and so are raw rows (raw.py).
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ It needs DuckDB's Delta reader, which does its own input and output, so it uses 
 a statement of anybody else. Names of columns come from the published catalogue; values are quoted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

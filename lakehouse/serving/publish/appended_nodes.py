@@ -4,8 +4,6 @@ New nodes are appends to the rollup table, each marked with its stream and last 
 Other commits fold or move existing nodes, or are corrections, which the caller knows of.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

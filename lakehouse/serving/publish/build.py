@@ -4,8 +4,6 @@ Nodes go into segments (segments.py), rows of the ledger and of queries into oth
 only the newest of each. Everything else is small and written anew. Values are written as literals, see literals.py.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -7,9 +7,7 @@ since; counters need more, see counter_changes.py. Cost: the partial nodes, and 
 version before.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import duckdb
 
 from lakehouse.serving.literals import name, parquet
 from lakehouse.serving.publish.counter_changes import write_changed_counters
@@ -17,9 +15,6 @@ from lakehouse.serving.publish.node_rows import Numbered, magnitude_of, no_nodes
 from lakehouse.serving.publish.snapshot import ROWS, PublishedMeasure, StreamSnapshot, Total, totals_of
 from lakehouse.serving.segments.segments import BLOCK, NODE_COLUMNS
 from lakehouse.serving.table_reader import named_rows
-
-if TYPE_CHECKING:
-    import duckdb
 
 # Sums of doubles as two columns: lakehouse/algorithms/rollup/runs.py as macros.
 _TOGETHER = "(a + b)"

@@ -1,7 +1,5 @@
 """Drift between rows that versions share and the stored ones: two versions of the same batches are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import duckdb

@@ -1,7 +1,5 @@
 """The last check before a version is shown: its totals are compared with those added up from the rollup's nodes."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -7,13 +7,13 @@ the next publish deletes leftovers. Only the nodes that changed since the versio
 an object store, the version is uploaded between gate and rename, and published there first (store_versions.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from lakehouse.serving.publish.build import drafted, write_tables
 from lakehouse.serving.publish.gate import TotalsDiffer, reconcile
@@ -44,9 +44,6 @@ from lakehouse.serving.versions.versions import (
 )
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Snapshots of streams for a publisher, as plain values, and the basis of a version."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,18 +4,15 @@ A rule that no longer is declared while it fails ends, too. Cost: the runs after
 and two columns of the history of ``MOST_DAYS`` days.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from lakehouse.config.durations import iso_timestamp
 from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.quality.verdicts import DAY_US, MOST_DAYS, WARNINGS, moment
 from lakehouse.storage.stores.store_path import Location
-
-if TYPE_CHECKING:
-    import duckdb
 
 # What deliveries of these changes stand under, where those of alarms have the name of their query.
 RULES = "rules:"

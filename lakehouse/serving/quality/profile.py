@@ -1,7 +1,5 @@
 """Profile of a stream as a report shows it: the newest day with rows, and its columns on the days before."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lakehouse.storage.layout import Home

@@ -5,15 +5,15 @@ over stays as it is. Read without an engine. Cost: the stream's ledger, its reje
 its rules (``verdicts.py``).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
+
+import duckdb
 
 from lakehouse.config.durations import format_timestamp
 from lakehouse.serving.literals import parquet_of, text
@@ -34,9 +34,6 @@ from lakehouse.storage.control.manifests import names_in
 from lakehouse.storage.control.store import store_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.masks import form_of
-
-if TYPE_CHECKING:
-    import duckdb
 
 # Days that a report links; files and examples of records of each reason, and letters of an example.
 _DAYS, _FILES, _EXAMPLES, _FORM = 60, 3, 2, 80

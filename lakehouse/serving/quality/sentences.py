@@ -1,7 +1,5 @@
 """Sentences of a report: balance, freshness, and the meaning of each reason for which records are rejected."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,18 +4,15 @@ A rule is shown while the newest run over its table has it. Cost: two columns of
 at most ``MOST_DAYS`` days before the stream's newest run, 2 s for 10^7 verdicts, and the rows of ``RUNS`` runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.table_reader import named_rows
 from lakehouse.storage.stores.store_path import Location
-
-if TYPE_CHECKING:
-    import duckdb
 
 RUNS, MOST_DAYS = 30, 30
 DAY_US = 86_400_000_000

@@ -5,8 +5,6 @@ and starts no program; where the kernel is new enough it opens no TCP connection
 Landlock knows nothing of, as UDP and the modes of files, is refused by a filter of system calls (system_calls.py).
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -8,8 +8,6 @@ holds the list against every function and view that DuckDB has, so a new DuckDB 
 connection and the limits of the process stand behind this list; it is not the only wall.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache

@@ -5,8 +5,6 @@ process, and refuses a second connection that asks for other settings. Segments 
 door to other files is shut: attached files are the only ones that stay open.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ changes none, nor its mode, owner, times or locks, and reaches no other process.
 files are read, which no filter can: it sees a call's numbers, and of a path only its address.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -4,8 +4,6 @@ A process of its own bounds each, at some gigabytes of addresses, of which a hug
 run, a thread adds up what they hold; when that is too much, the one that holds most is killed.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import threading

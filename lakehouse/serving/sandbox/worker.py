@@ -6,8 +6,6 @@ address space, the CPU time of its timeout on every thread, where it has Landloc
 started, no socket opened (system_calls.py).
 """
 
-from __future__ import annotations
-
 import datetime
 import importlib
 import json

@@ -9,8 +9,6 @@ Rows are of one of three kinds, which says how a newer part changes an older one
                                             number alone, the one with the greatest is newest
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The folder ``serving`` of a home is then a cache. It has the same files under th
 under a hidden name until it is complete. It holds only versions that the store has, and those that a reader has open.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os

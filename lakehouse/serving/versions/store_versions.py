@@ -8,8 +8,6 @@ number one succeeds. The newest list is the pointer. No two publishers write one
 a downloaded object stays valid; the first version that has a shared segment uploads it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

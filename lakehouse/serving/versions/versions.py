@@ -14,8 +14,6 @@ checks again that the locked file is still the one in the folder.
 If versions are published on an object store, this folder has those that were downloaded (downloads.py).
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Collection, Iterator, Sequence

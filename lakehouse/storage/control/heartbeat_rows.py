@@ -5,8 +5,6 @@ of its own: what goes wrong with a heartbeat says nothing of leases. Cost: a rou
 the newest heartbeat.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

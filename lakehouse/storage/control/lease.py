@@ -5,8 +5,6 @@ of a home, so no other user can take a lease. If several machines share the home
 of the control store.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import socket

@@ -6,8 +6,6 @@ a folder that cannot be written, and by another kernel (a container's machine, a
 of shared memory made first. Python's own module speaks to it: SQLAlchemy takes longer to import than a command may.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence

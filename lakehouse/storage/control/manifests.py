@@ -9,8 +9,6 @@ database that several machines share, the session that holds the lease writes it
 its lease writes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 A row that is there already is newer and stays. Killed on the way, the next command goes on.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from lakehouse.storage.control.database import ControlUnreachable

@@ -3,8 +3,6 @@
 {"job", "stream", "ok", "started", "ended", "seconds", "figures", "error"}, in the control store
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

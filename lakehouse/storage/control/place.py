@@ -9,8 +9,6 @@ Where tables are on a store, that file is on the store too, and machines that ha
 A home without a database leaves its mark there instead, ``owner.json``, and no other home without one writes there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -18,15 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lakehouse.config.problems import Permanent
 from lakehouse.storage.atomic_files import write_json
+from lakehouse.storage.control.session import Session
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location, StorePath
-
-if TYPE_CHECKING:
-    from lakehouse.storage.control.session import Session
 
 NAME = "control.json"
 VARIABLE = "TIDEMARK_CONTROL"

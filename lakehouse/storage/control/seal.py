@@ -12,8 +12,6 @@ then asks, then gives the draft its name, and a successor deletes drafts before 
 or there is no draft to be renamed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -16,12 +16,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakehouse.storage.control.database import ControlUnreachable, connect, masked, told
+from lakehouse.storage.control.local import Change
 from lakehouse.storage.control.schema import create_tables, version_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from lakehouse.storage.control.local import Change
 
 # After so long without a word from its process a session ends; a thread says one several times in it.
 SILENT_S = 60

@@ -6,22 +6,18 @@ Statements are in the SQL that both know, and each is a transaction of its own. 
 ``home``, which is empty in the file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from lakehouse.storage.control.database import ControlUnreachable
 from lakehouse.storage.control.local import Change, LocalStore
 from lakehouse.storage.control.place import NAME, place_of
+from lakehouse.storage.control.session import Session
 from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.layout import Home
-
-if TYPE_CHECKING:
-    from lakehouse.storage.control.session import Session
 
 FILE = "control.sqlite"
 

@@ -9,8 +9,6 @@ obstore and deltalake have one engine, which goes through the chains of Google a
 given what AWS's library finds. Spark looks for credentials itself, since its options can be read on its pages.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from functools import lru_cache

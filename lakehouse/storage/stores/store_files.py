@@ -4,8 +4,6 @@ Arrow and fsspec have ways of their own, which find credentials otherwise, or ta
 is gone. What reads and writes tables needs is here: no folders and no deletions.
 """
 
-from __future__ import annotations
-
 import io
 from datetime import datetime
 from typing import Any

@@ -4,8 +4,6 @@ Whatever fails is a StoreUnavailable, an ObjectUnread or, of one object, a FileN
 store or the engine says is looked at and never quoted: it may hold parts of a request.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -4,8 +4,6 @@ Delta numbers versions by log entries, each written only where there is none. A 
 or that knows no ``If-None-Match``, lets two writers have the same version, and the rows of one are lost without a word.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 Merging small files moves rows and adds none, so a file that was appended is read as it was, while it is there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any

@@ -4,8 +4,6 @@ A level is combined from the coarsest old level whose width divides its own: tha
 node has all rows of its time whatever its width. A grouping is combined from the smallest old one that has its keys.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ A checkpoint never changes, and a publish alone looks at each log several times,
 small ones, of a few thousand files. Whoever reads actions must not change them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Whoever reads a table learns of a damaged file by what its library says, which o
 out. A job that failed therefore asks here. Cost: the logs, and a look at each live file's size and both of its ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The newest commits of some tables, followed one by one: whoever waits for a table's next change asks here."""
 
-from __future__ import annotations
-
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import commit_at, commits_after, newest_version
 

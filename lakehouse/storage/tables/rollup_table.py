@@ -12,8 +12,6 @@ how many rows entered at a level, the finest that kept their time when they came
 late for the finer ones.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ levels, groupings,          a rebuild: from raw rows where they are kept, before
 measures
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 

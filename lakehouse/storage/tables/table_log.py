@@ -8,8 +8,6 @@ For looking only: whoever writes goes through Spark. Cost: the last checkpoint, 
 not how many commits the log still holds.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ table or commits to it lists its log, so an entry too many is paid for by every 
 it.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from bisect import bisect_left

@@ -1,7 +1,5 @@
 """Rows of a Delta table as Arrow, with all columns of the table: files that the log's statistics rule out stay shut."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 import pyarrow as pa

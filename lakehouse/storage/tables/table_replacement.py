@@ -5,8 +5,6 @@ without asking whether there is one. So this entry is written here, as Delta's p
 names the new columns and properties, and adds the new files. It is written only where there is none.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

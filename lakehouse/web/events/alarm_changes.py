@@ -1,7 +1,5 @@
 """Changes of alarms that a version has and one before it had not: what events and webhooks tell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ The versions that are kept are asked the same question; between two of them the 
 streams' facts which corrections were made.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request

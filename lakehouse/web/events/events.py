@@ -4,8 +4,6 @@ One task follows the pointer to the current version, whoever listens; a listener
 while it was away is not sent again but for the last: it asks ``/latest`` and ``alarm_changes`` with what it saw last.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

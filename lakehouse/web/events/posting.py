@@ -1,7 +1,5 @@
 """One POST to an address, which has a time for all of it: a receiver that sends a byte now and then holds nobody."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import socket

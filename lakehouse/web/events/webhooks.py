@@ -13,16 +13,16 @@ store and posted again after pauses that grow. Where the address cannot be reach
 set aside and everything waits.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
 import time
 from collections.abc import Callable, Hashable, Mapping
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError, URLError
+
+import duckdb
 
 from lakehouse.serving.quality.changes import RULES, changes_between, newest_runs
 from lakehouse.serving.table_reader import connected
@@ -35,9 +35,6 @@ from lakehouse.storage.tables.newest_commits import Commits
 from lakehouse.web.events.alarm_changes import NOTHING, Told, changes_after, newest_told, queries_with_alarms
 from lakehouse.web.events.posting import post, signed
 from lakehouse.web.versions import Versions
-
-if TYPE_CHECKING:
-    import duckdb
 
 log = logging.getLogger(__name__)
 LOOK_S, TIMEOUT_S = 1.0, 10.0

@@ -6,8 +6,6 @@ once, in m rounds, where m is how many steps a range is long.
 ``ALERTS`` is 1 while an alarm of a registered query is raised; the query is ``alertname``, its groups are labels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Metrics as Prometheus lists them: one per stream and measure, the stream's keys as labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

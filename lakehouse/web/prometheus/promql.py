@@ -8,8 +8,6 @@ The metric is ``stream:measure``, or ``stream`` alone for its rows. ``m[d]`` at 
 in Tidemark, where Prometheus means (t - d, t].
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import re

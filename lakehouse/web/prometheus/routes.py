@@ -1,7 +1,5 @@
 """The addresses of Prometheus' query API, GET and form POST; answers and errors have Prometheus' own form."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Small charts as SVG that stands in the page: the last runs of a rule, and a figure of a column day by day."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any

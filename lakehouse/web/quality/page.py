@@ -4,8 +4,6 @@ Over HTTP a page is of one stream, with links; as a file it has them all and nee
 Whatever comes from data is escaped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape

@@ -1,7 +1,5 @@
 """Addresses of the reports on quality: all streams, one stream, and one stream on a day."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date
 

@@ -7,8 +7,6 @@ that name the loopback and that no proxy passed on. What a page of another site 
 whatever it carries, since browsers add passwords by themselves.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

@@ -6,8 +6,6 @@ The line holds the first parameters, cut, how many there were and a digest of al
 nothing. The file has at most twice ``FILE_BYTES``, in two parts of which the older one goes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """The address that a server binds, checked before anybody reads of it."""
 
-from __future__ import annotations
-
 import errno
 import re
 import socket

@@ -4,8 +4,6 @@ A token is 32 random bytes, so one SHA-256 is enough: there is nothing to guess.
 can neither run SQL nor fetch the file, which hold every stream.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -7,8 +7,6 @@ totals either, so that these are exactly the sum of all credits of live rows, wh
 Arguments named ``credits`` are the tuple of ``Credits.arrays``; ``windows``, ``plan``, ``totals`` as in their kernels.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

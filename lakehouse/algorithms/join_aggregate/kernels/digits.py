@@ -10,8 +10,6 @@ Which places are kept is the same for all sums of a method and grows as values d
 be taken away again and leaves no trace: a sum depends on what is in it now, on no order and no past.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -6,8 +6,6 @@
 What is added can be taken away again and leaves no trace: a sum depends on what is in it now, on no order and no past.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

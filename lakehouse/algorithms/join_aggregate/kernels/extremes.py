@@ -14,8 +14,6 @@ node and outdates its old ones by its stamp; these are dropped when they come to
 Smallest values are greatest ones of the other sign. Stairs and nodes lie in pools; -1 is none.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

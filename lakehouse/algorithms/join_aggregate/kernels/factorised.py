@@ -22,8 +22,6 @@ What is done once a row or a key is put in line and takes single arrays, and end
 tells why): references to arrays would be counted else, at a cost above that of the row.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -14,8 +14,6 @@ Strips whose rows have all left stay, for rows that may come, until the index is
 first and its last use, and leaves it out only where that last use is not in a branch. It saves half the time of a row.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

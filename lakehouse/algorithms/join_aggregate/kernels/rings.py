@@ -3,8 +3,6 @@
 n rows that count c and sum s, joined with n' that count c' and sum s', are (n n', c n' + c' n, s n' + s' n).
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from numba import njit

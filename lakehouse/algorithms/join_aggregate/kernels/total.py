@@ -7,8 +7,6 @@ Arguments named ``totals`` are the tuple of ``Totals.arrays``. ``aggregates`` in
 column of values, and number among the sums.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

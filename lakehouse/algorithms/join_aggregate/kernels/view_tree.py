@@ -21,8 +21,6 @@ out of tuples costs more than to multiply them.
     path ....... by step: the cell that comes next, the cell of rows at hand, the hub above it, parts of the group
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from numba import njit

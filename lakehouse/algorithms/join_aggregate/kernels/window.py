@@ -8,8 +8,6 @@ depends on the rows alone, not on how much room there is for them.
 Arguments named ``windows`` and ``plan`` are the tuples of ``Windows.arrays`` and ``Plan.arrays``, in that order.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ values for the processor's registers, where those of both sides stay: in memory,
 row's would wait for those of the row before.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

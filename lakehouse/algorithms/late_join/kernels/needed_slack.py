@@ -1,7 +1,5 @@
 """Compiled loops of the needed-slack policy: what logged rows may have missed, and the cheapest slacks that suffice."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

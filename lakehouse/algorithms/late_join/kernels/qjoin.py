@@ -14,8 +14,6 @@ Arrays are taken out of their tuples before a loop, and never replaced inside it
 reference for every row, which costs as much as the probe.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled loops of the repair: which rows can be in a missing pair, and a join of those in order of event time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

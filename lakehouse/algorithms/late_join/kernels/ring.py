@@ -9,8 +9,6 @@ is full of them is made anew. That changes where rows lie, never which rows are 
 An entry takes half a line of the processor's cache; the two chains that a row needs begin in one line.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -22,8 +22,6 @@ is left out while it cannot find what the last one did not: before any source ma
 what it held back, or gone, and while the slack is the same. So most rows cost a few nanoseconds.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

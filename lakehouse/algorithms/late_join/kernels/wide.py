@@ -3,8 +3,6 @@
 Numbers are within +-2^125 and what is added to them within +-2^126, so neither sums nor differences leave 128 bits.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

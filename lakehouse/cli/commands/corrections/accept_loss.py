@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +11,6 @@ from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of, run_
 from lakehouse.cli.output import print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lakehouse.ingest.sources.manifest import OffsetRange
     from lakehouse.settings import Settings
 

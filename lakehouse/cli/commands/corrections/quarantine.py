@@ -1,7 +1,5 @@
 """``tidemark quarantine``: rejected records by reason, with examples, and the line that requeues them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer

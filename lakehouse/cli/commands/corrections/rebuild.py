@@ -1,7 +1,5 @@
 """``tidemark rebuild``: make a stream's rollups again from its raw rows, all of them or those of a range."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

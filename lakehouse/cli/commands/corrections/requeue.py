@@ -1,7 +1,5 @@
 """``tidemark requeue``: ingest quarantined records again."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``tidemark init``: write a commented configuration with two queries, and create an empty home."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """``tidemark profile``: figures of each column of a day."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """``tidemark rules``: the rules of a stream in sentences, or a proposal of rules from its profile."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated
 

@@ -4,8 +4,6 @@ Statistics go by reader and condition, so they serve whichever readers the next 
 reader takes those of another one that has it too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,20 +3,15 @@
 Conditions of equal text are one predicate, which is asked once a row, whoever has it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lakehouse.algorithms.scheduling.contract import Chain, Operator, Query
 from lakehouse.algorithms.scheduling.operators import Predicate
 from lakehouse.queries.kind import DEADLINE_US, Conjunct
+from lakehouse.queries.kind import Query as Registered
 from lakehouse.queries.runtime.scan.calls import Call, Source
 from lakehouse.queries.runtime.tasks.arrow_sql import mask_of
-
-if TYPE_CHECKING:
-    from lakehouse.queries.kind import Query as Registered
 
 
 @dataclass(frozen=True)

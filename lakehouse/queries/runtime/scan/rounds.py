@@ -28,15 +28,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from lakehouse.algorithms.scheduling.policies import DEFAULT
 from lakehouse.config.problems import EngineEnded
+from lakehouse.engine import Engine
 from lakehouse.engine.parts import TableSink
 from lakehouse.queries.runtime.batch import MOST_ROWS
-from lakehouse.queries.runtime.batch_manifest import finished, last_planned
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, finished, last_planned
 from lakehouse.queries.runtime.failure import Failure, clear_failure, read_failure, write_failure
 from lakehouse.queries.runtime.run import QueryRun, add
 from lakehouse.queries.runtime.scan.measurements import Measured, read_before
@@ -47,14 +48,10 @@ from lakehouse.queries.runtime.scan.task import LIMIT_BYTES
 from lakehouse.queries.runtime.tables import Written
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import arrival_span_us, read_extent
 from lakehouse.storage.query_meaning import QueryChanged
 from lakehouse.storage.tables.integrity import why_failed
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Engine
-    from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span
-    from lakehouse.storage.layout import Home
 
 log = logging.getLogger(__name__)
 # Commits of Delta that go on at the same time.

@@ -7,18 +7,17 @@
 The order of conditions changes how long that takes, never which rows come out.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policies import DEFAULT
+from lakehouse.engine import Engine, Item
 from lakehouse.queries.runtime.batch_manifest import Span
 from lakehouse.queries.runtime.scan.measurements import Before, interval_of, known_of
 from lakehouse.queries.runtime.scan.readers import Reader, sources_of, written
@@ -30,9 +29,6 @@ from lakehouse.queries.runtime.tasks.reading import Columns, FileRows, Passed, T
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_commits import fitted
 from lakehouse.storage.tables.table_log import files_near
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Engine, Item
 
 Facts = dict[str, Any]
 _RESULT = pa.schema([*SUNK, (TOLD, pa.string())])

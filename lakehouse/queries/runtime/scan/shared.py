@@ -10,21 +10,19 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from lakehouse.queries.kind import Query
+from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
+from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_columns
 from lakehouse.storage.tables.tables_place import place_at
-
-if TYPE_CHECKING:
-    from lakehouse.queries.kind import Query
-    from lakehouse.queries.runtime.batch_manifest import BatchManifest
-    from lakehouse.storage.layout import Home
 
 Facts = dict[str, Any]
 

@@ -6,8 +6,6 @@
 The queues of a task hold at most ``LIMIT_BYTES`` and one piece; while they are full no more rows are read.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -21,8 +21,6 @@ If the number of buckets changes, the first batch of the new scale reads everyth
 writes it anew in its own; later batches read only what was written since.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -9,32 +9,27 @@ A place is some buckets that one task runs: few for a large batch, all of them f
 part to each table.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
+from lakehouse.engine import Engine, Item
+from lakehouse.engine.parts import TableSink
+from lakehouse.queries.runtime.batch_manifest import Scales
 from lakehouse.queries.runtime.tables import Constants, Written
-from lakehouse.queries.runtime.tasks.bucket import LOG, METRICS, metrics_row, of_kind
+from lakehouse.queries.runtime.tasks.bucket import LOG, METRICS, SegmentFiles, metrics_row, of_kind
 from lakehouse.queries.runtime.tasks.parts import SUNK, Parts, entries_by_sink
 from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows, items_of
 from lakehouse.storage.tables.table_commits import fitted
-
-if TYPE_CHECKING:
-    from lakehouse.engine import Engine, Item
-    from lakehouse.engine.parts import TableSink
-    from lakehouse.queries.runtime.batch_manifest import Scales
-    from lakehouse.queries.runtime.tasks.bucket import SegmentFiles
 
 # A place has about so many rows, but not less than a bucket.
 ROWS_A_PLACE = 62_500

@@ -1,18 +1,14 @@
 """Retracted rows taken out of the segments of buckets, where segments are tables with ``event_us`` and ``row``."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.tasks.bucket import ATTEMPTS, packed_rows, unpacked
-
-if TYPE_CHECKING:
-    from lakehouse.queries.runtime.retracted import Retracted
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,11 @@
 """Parts of several tables that one task writes, and their entries on the way to the driver."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.engine.parts import ENTRIES
-
-if TYPE_CHECKING:
-    from lakehouse.engine.parts import TableSink
+from lakehouse.engine.parts import ENTRIES, TableSink
 
 # Entries of parts, each with the number of the sink that wrote it.
 SUNK = pa.schema([("sink", pa.int32()), *ENTRIES])

@@ -8,11 +8,9 @@
 A task reads files by their paths and asks no log. Predicates of the operator's own are called in the same task.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,15 +20,13 @@ from pyarrow import parquet
 from lakehouse.queries.runtime.scan.task import READER, Work
 from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.storage.damaged import naming
+from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import fitted
 from lakehouse.storage.tables.table_files import source
+from lakehouse.storage.tables.table_log import Ranges
 from lakehouse.storage.tables.table_reads import named_columns
 from lakehouse.storage.tables.tables_place import place_at
-
-if TYPE_CHECKING:
-    from lakehouse.storage.layout import Home
-    from lakehouse.storage.tables.table_log import Ranges
 
 # Rows of a file that are in memory at the same time.
 BATCH_ROWS = 1 << 16
