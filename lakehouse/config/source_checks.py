@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from lakehouse.config.columns import HEADER, MESSAGE_FIELDS, TOPIC_LEVEL, is_message_field
+from lakehouse.config.formats import DOCUMENTS, SPELT
 from lakehouse.config.landed_checks import landed_problems
 from lakehouse.config.problems import Problem
 from lakehouse.config.store_address import SCHEMES, SUCH_AS, address_of, is_bucket, is_url
@@ -58,12 +59,12 @@ KINDS = {
             "full_listing",
             *_BATCHES,
         ),
-        ("csv", "ndjson", "json", "zeek", "parquet", "pcap", "nfdump"),
+        ("csv", "ndjson", "json", "xml", "zeek", "parquet", "pcap", "nfdump", *SPELT),
     ),
     "kafka": Kind(
         ("servers", "topics"),
         ("start", "batch_rows", "fields", "schema_file", "schema_files", "options"),
-        ("csv", "ndjson", "avro"),
+        ("csv", "ndjson", "avro", *SPELT),
     ),
     "mqtt": Kind(
         ("path", "broker", "topics"),
@@ -114,8 +115,13 @@ def _formats(stream: Stream) -> Iterator[Problem]:
     source, found = stream.source, f"format {stream.source.format!r}"
     if source.explode and not (source.is_json or source.format == "avro"):
         yield Problem("source.explode", found, 'format "ndjson", "json" or "avro"; others hold no lists')
-    if source.record_path and source.format != "json":
-        yield Problem("source.record_path", found, 'format "json", whose records may be deep in a document')
+    if source.record_path and source.format not in DOCUMENTS:
+        expected = 'format "json" or "xml", whose records may be deep in a document'
+        yield Problem("source.record_path", found, expected)
+    if source.format == "xml" and not source.record_path:
+        yield Problem(
+            "source.record_path", "nothing", 'the way to the records, such as "gpx.trk.trkseg.trkpt"'
+        )
     if source.unpivot:
         yield from _unpivot(stream)
     if source.header != "names" and source.format != "csv":
@@ -128,10 +134,11 @@ def _formats(stream: Stream) -> Iterator[Problem]:
     if source.encoding != "utf-8" and source.format not in ("csv", "ndjson", "json"):
         yield Problem("source.encoding", found, 'format "csv", "ndjson" or "json"; others say their own')
     if source.append and (
-        source.format not in ("csv", "ndjson") or source.encoding == "utf-16" or is_url(source.path)
+        source.format not in ("csv", "ndjson", *SPELT) or source.encoding == "utf-16" or is_url(source.path)
     ):
         found = f"{found}, encoding {source.encoding!r} and path {source.path!r}"
-        yield Problem("source.append", found, "plain text of csv or ndjson on this machine, but no UTF-16")
+        expected = "plain text of csv, ndjson or another format of lines on this machine, but no UTF-16"
+        yield Problem("source.append", found, expected)
     for name in _SHAPED if source.shape else ():
         if name not in stream.all_columns:
             found = f"{source.shape!r} without the column {name!r}"

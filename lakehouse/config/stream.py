@@ -19,6 +19,7 @@ from pydantic import (
 
 from lakehouse.config.columns import ArrowPattern, Column, GroupPattern, Thousands
 from lakehouse.config.durations import AHEAD_US, format_duration, parse_duration
+from lakehouse.config.formats import AS_JSON, NULLS_BY_FORMAT, Format
 from lakehouse.config.levels import StreamLevels
 from lakehouse.config.lines import (
     HEADS,
@@ -97,16 +98,6 @@ Start = Annotated[str | int, BeforeValidator(_start)]
 Texts = tuple[Annotated[str, Field(min_length=1)], ...]
 # What a node holds of a counter beside its measure: readings, and bounds of what was lost in falls.
 COUNTER_PARTS = ("first", "last", "drops_low", "drops_high")
-NULLS_BY_FORMAT = {
-    "csv": ("", "NA", "N/A", "NULL", "null"),
-    "zeek": (),
-    "nfdump": ("",),
-    "pcap": ("",),
-    "ndjson": (),
-    "json": (),
-    "parquet": (),
-    "avro": (),
-}
 
 
 class _Part(BaseModel):
@@ -134,7 +125,7 @@ class Source(_Part):
 
     kind: Literal["files", "kafka", "mqtt", "host"] = "files"
     path: str = Field(default="", min_length=1)
-    format: Literal["csv", "ndjson", "json", "zeek", "parquet", "avro", "pcap", "nfdump"]
+    format: Format
     shape: Literal["flow"] | None = None
     separator: Separator = ","
     quote: str = Field(default='"', min_length=1, max_length=1)
@@ -207,8 +198,8 @@ class Source(_Part):
 
     @property
     def is_json(self) -> bool:
-        """True if each record is an object of JSON."""
-        return self.format in ("ndjson", "json")
+        """True if each record is read as an object of JSON."""
+        return self.format in AS_JSON
 
     @property
     def where_fields(self) -> list[str]:

@@ -44,7 +44,8 @@ def _read(node: Any) -> Condition:
     if kind == "Is" and type(node.expression).__name__ == "Null":
         return ("NULL", _path(node.this))
     if kind == "Like":
-        return ("LIKE", _path(node.this), _literal(node.expression))
+        is_like = ("LIKE", _path(node.this), _literal(node.expression))
+        return ("NOT", is_like) if args.get("negate") else is_like
     if kind == "In" and args.get("expressions"):
         own = _path(node.this)
         return ("OR", *(("EQ", own, _literal(each)) for each in args["expressions"]))

@@ -22,8 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.columns import sql_type
+from lakehouse.config.formats import SPELT
 from lakehouse.config.landing import located
 from lakehouse.config.stream import Stream
+from lakehouse.ingest.forms.line_objects import as_objects
 from lakehouse.ingest.parser.avro import Schemas, schemas_of
 from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, FieldMap
 from lakehouse.ingest.parser.json_record import json_object
@@ -147,6 +149,8 @@ class Parser:
 
     def _cut(self, lines: Mapping[str, pa.Array]) -> tuple[CutRows, _Verdicts]:
         """Return the texts of rows, and the verdicts on lines, or their items, that have none."""
+        form = self.stream.source.format
+        lines = as_objects(lines, form) if form in SPELT else lines
         result, is_cut = cut_plain(lines, self.layouts, self.stream)
         others = np.flatnonzero(~is_cut)
         reader, verdicts = RecordTexts(self.stream, self.layouts, self.schemas), _Verdicts()

@@ -14,11 +14,14 @@ from itertools import islice
 from stat import S_ISREG
 from typing import IO, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet
 
+from lakehouse.config.formats import SPELT
 from lakehouse.config.landing import landing_folder, located
 from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
+from lakehouse.ingest.forms.line_objects import objects_of
 from lakehouse.ingest.parser.record_texts import cut_plainly
 from lakehouse.ingest.sources import object_store
 from lakehouse.ingest.sources.compressed import inflated, is_compressed
@@ -297,10 +300,15 @@ def _payloads(path: str, source: Source) -> Iterator[str]:
             yield Message.from_line(line).payload.decode("utf-8", "replace")
 
 
-def _sample(path: str, source: Source) -> Iterator[str]:
-    """The first lines; where the file breaks off, what could be read."""
+def _sample(path: str, source: Source) -> list[str]:
+    """The first lines, or the objects that they are read as; where the file breaks off, what could be read."""
+    lines = list[str]()
     with suppress(OSError, EOFError):
-        yield from islice(_head(path, source), _SAMPLE_LINES)
+        lines.extend(islice(_head(path, source), _SAMPLE_LINES))
+    if source.format not in SPELT:
+        return lines
+    found = objects_of(pa.array([line.encode() for line in lines], pa.binary()), source.format)
+    return [line.decode() for line in found.drop_null().to_pylist()]
 
 
 def _head(path: str, source: Source) -> Iterator[str]:

@@ -133,5 +133,10 @@ def without_head(
         yield _without(data, pc.match_substring_regex(data.column(1), source.skip)) if source.skip else data
 
 
+def without_comments(batches: Iterable[pa.RecordBatch], mark: str) -> Iterator[pa.RecordBatch]:
+    """Pass on numbered records but those that begin with a mark."""
+    return (_without(batch, pc.starts_with(batch.column(1), mark.encode())) for batch in batches)
+
+
 def _without(batch: pa.RecordBatch, is_out: pa.Array) -> pa.RecordBatch:
     return batch.filter(pc.or_(pc.invert(is_out), pc.is_valid(batch.column(2))))

@@ -17,7 +17,7 @@ from lakehouse.config.stream import Source
 from lakehouse.ingest.parser.parquet_rows import parsed_parquet
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.parser.shown_offsets import ShownOffsets, shown_offsets
-from lakehouse.ingest.sources.heads import as_lines, as_utf8, without_head
+from lakehouse.ingest.sources.heads import as_lines, as_utf8, without_comments, without_head
 from lakehouse.ingest.sources.landed_content import blocks, fault_of, landing_of
 from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.ingest.sources.nfdump import without_remarks
@@ -109,6 +109,8 @@ def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
         return without_remarks(without_head(lines, source))
     if source.format == "zeek":
         return without_headers(lines)
+    if source.format in ("influx", "prometheus"):
+        return without_comments(lines, "#")
     return without_head(lines, source, bool(file.begin)) if source.format == "csv" else lines
 
 

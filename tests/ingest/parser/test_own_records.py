@@ -60,7 +60,7 @@ def conditions() -> st.SearchStrategy[str]:
         st.builds(lambda o, v: f"{v} {o} n", operator, numbers),
         st.builds(lambda a, b: f"t IN ({a}, {b})", texts, texts),
         st.builds(lambda a, b: f"n BETWEEN {a} AND {b}", numbers, numbers),
-        st.sampled_from(["t IS NULL", "n IS NOT NULL", "NOT t = 'flow'"]),
+        st.sampled_from(["t IS NULL", "n IS NOT NULL", "NOT t = 'flow'", "t LIKE 'd%'", "t NOT LIKE 'a_b'"]),
     )
     return st.recursive(
         leaf,

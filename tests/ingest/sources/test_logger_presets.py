@@ -56,7 +56,72 @@ def surfrad_line(hour: int, temp: str) -> str:
 
 
 SURFRAD = f" Bondville\n   40.05  -88.37  213 m version 1\n{surfrad_line(6, '-3.5')}\n{surfrad_line(7, '-9999.9')}\n"
+INFLUX = r"""# DML
+cpu,cpu=cpu0,host=rack\ 4 usage_idle=98.5,usage_user=1i,state="ok, \"fine\"" 1769904000000000000
+cpu,host=b usage_idle=97 1769904001000000000
+mem,host=b used=12i 1769904001000000000
+"""
+PROMETHEUS = """\
+# HELP http_requests_total The total number of HTTP requests.
+# TYPE http_requests_total counter
+http_requests_total{method="post",code="200"} 1027 1395066363000
+http_requests_total{method="post",code="400",path="C:\\\\DIR \\"x\\""}    3 1395066363000
+
+rpc_duration_seconds_sum 1.7560473e+07 1395066364000
+rpc_errors{} NaN 1395066364000
+# EOF
+"""
+OTLP = """\
+{"resourceMetrics":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}},\
+{"key":"host.id","value":{"intValue":"7"}}]},"scopeMetrics":[{"scope":{"name":"otelcol","version":"1"},"metrics":[\
+{"name":"queue.length","unit":"1","gauge":{"dataPoints":[{"timeUnixNano":"1769904000000000001","asInt":"5",\
+"attributes":[{"key":"queue","value":{"stringValue":"a"}}]},{"timeUnixNano":"1769904001000000000","asDouble":0.25}]}},\
+{"name":"requests","sum":{"aggregationTemporality":2,"isMonotonic":true,"dataPoints":[\
+{"startTimeUnixNano":"1769900000000000000","timeUnixNano":"1769904001000000000","asInt":"120"}]}},\
+{"name":"latency","unit":"ms","histogram":{"aggregationTemporality":2,"dataPoints":[{"count":"3","sum":12.5,\
+"bucketCounts":["1","2"],"explicitBounds":[5],"timeUnixNano":"1769904001000000000"}]}}]}]}]}
+"""
+NMEA = """\
+$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47
+$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230326,003.1,W*63
+$GPGSV,2,1,08,01,40,083,46,02,17,308,41,12,07,344,39,14,22,228,45*75
+$GNRMC,123520.50,A,3751.65000,S,14507.36000,W,,,230326,,,A*4A
+$GPRMC,,V,,,,,,,,,,N*53
+"""
+HOBO = """\
+\ufeff"Plot Title: Pond 7"
+"#","Date Time, GMT-06:00","Temp, °C (LGR S/N: 20116360, SEN S/N: 20116360)","Host Connected","End Of File"
+1,05/24/18 12:00:00 PM,22.561,,
+2,05/24/18 12:15:00 AM,-1.5,,
+3,05/24/18 12:20:10 PM,,Logged,
+"""
+WINCC = """\
+"VarName";"TimeString";"VarValue";"Validity";"Time_ms"
+"Pressure";"01.02.2026 10:00:00";12,5;1;46054416666,6667
+"Level";"01.02.2026 10:00:05";-3;0;46054416724,537
+"$RT_OFF$";"01.02.2026 10:01:00";0;2;46054417361,1111
+"""
+WANESY = """\
+{"id":"5d0a1c2b0cf2f7d5e8a1b2c3","endDevice":{"devEui":"70B3D57ED0000001","devAddr":"26011F4C","cluster":{"id":52}},\
+"fPort":2,"fCntDown":0,"fCntUp":123,"adr":true,"confirmed":false,"encrypted":false,"payload":"0167010e",\
+"encodingType":"HEXA","recvTime":1769904000123,"gwRecvTime":1769904000050,"classB":false,"delayed":false,\
+"ulFrequency":868.1,"modulation":"LORA","dataRate":"SF7BW125","codingRate":"4/5","gwCnt":2,"gwInfo":[\
+{"gwEui":"7276FF000B031E9C","rfRegion":"EU868","rssi":-49,"snr":9.5,"channel":1,"radioId":0},\
+{"gwEui":"7276FF000B031EA0","rfRegion":"EU868","rssi":-101,"snr":-2,"channel":1,"radioId":0}]}
+"""
+V2 = """\
+{"subscriptionId":"57458eb60962ef754e7c0998","data":[{"id":"Room1","type":"Room","temperature":{"type":"Number",\
+"value":23.5,"metadata":{}},"TimeInstant":{"type":"DateTime","value":"2026-02-01T00:00:00.00Z","metadata":{}}},\
+{"id":"Room2","type":"Room","temperature":{"type":"Number","value":21,"metadata":{}},\
+"TimeInstant":{"type":"DateTime","value":"2026-02-01T00:00:01.50Z"}}]}
+"""
+LD = """\
+{"id":"urn:ngsi-ld:Notification:5fd0fa684eb81930c97005f3","type":"Notification","subscriptionId":"urn:ngsi-ld:Sub:1",\
+"notifiedAt":"2026-02-01T00:00:02.000Z","data":[{"id":"urn:ngsi-ld:Device:temperature001","type":"TemperatureSensor",\
+"temperature":{"type":"Property","value":25,"unitCode":"CEL","observedAt":"2026-02-01T00:00:01.000Z"}}]}
+"""
 Rows = list[tuple[Any, ...]]
+FIRST_US = 1_769_904_000_000_000
 CASES: dict[str, tuple[str, str, tuple[str, ...], Rows]] = {
     "suricata-flow": (
         "eve.json",
@@ -94,6 +159,86 @@ CASES: dict[str, tuple[str, str, tuple[str, ...], Rows]] = {
             (1_769_929_200_000_000, "bon", -1.0, None, 0.1, None, 81.2, 3.4),
         ],
     ),
+    "influx": (
+        "a.lp",
+        INFLUX,
+        ("event_us", "measurement", "host", "idle", "state"),
+        [
+            (FIRST_US, "cpu", "rack 4", 98.5, 'ok, "fine"'),
+            (FIRST_US + 1_000_000, "cpu", "b", 97.0, None),
+        ],
+    ),
+    "prometheus": (
+        "a.prom",
+        PROMETHEUS,
+        ("event_us", "metric", "value", "code", "path"),
+        [
+            (1_395_066_363_000_000, "http_requests_total", 3.0, "400", 'C:\\DIR "x"'),
+            (1_395_066_363_000_000, "http_requests_total", 1027.0, "200", None),
+            (1_395_066_364_000_000, "rpc_duration_seconds_sum", 1.7560473e07, None, None),
+            (1_395_066_364_000_000, "rpc_errors", None, None, None),
+        ],
+    ),
+    "otlp": (
+        "metrics.json",
+        OTLP,
+        ("event_us", "service", "metric", "unit", "kind", "value", "queue"),
+        [
+            (FIRST_US, "shop", "queue.length", "1", "gauge", 5.0, "a"),
+            (FIRST_US + 1_000_000, "shop", "latency", "ms", "histogram", 12.5, None),
+            (FIRST_US + 1_000_000, "shop", "queue.length", "1", "gauge", 0.25, None),
+            (FIRST_US + 1_000_000, "shop", "requests", None, "sum", 120.0, None),
+        ],
+    ),
+    "nmea": (
+        "track.nmea",
+        NMEA,
+        ("event_us", "talker", "lat", "lon", "speed"),
+        [
+            (1_774_269_319_000_000, "GP", 48.1173, 11.516666667, 22.4),
+            (1_774_269_320_500_000, "GN", -37.860833333, -145.122666667, None),
+        ],
+    ),
+    "hobo": (
+        "pond.csv",
+        HOBO,
+        ("event_us", "logger", "title", "temp"),
+        [
+            (1_527_142_500_000_000, "20116360", "Pond 7", -1.5),
+            (1_527_184_800_000_000, "20116360", "Pond 7", 22.561),
+            (1_527_186_010_000_000, "20116360", "Pond 7", None),
+        ],
+    ),
+    "wincc": (
+        "tags.csv",
+        WINCC,
+        ("event_us", "tag", "value", "validity"),
+        [
+            (1_769_940_000_000_000, "Pressure", 12.5, 1),
+            (1_769_940_005_000_000, "Level", -3.0, 0),
+        ],
+    ),
+    "wanesy": (
+        "uplinks.ndjson",
+        WANESY,
+        ("event_us", "device", "gateway", "frame", "rssi", "snr"),
+        [
+            (FIRST_US + 123_000, "70B3D57ED0000001", "7276FF000B031E9C", 123, -49.0, 9.5),
+            (FIRST_US + 123_000, "70B3D57ED0000001", "7276FF000B031EA0", 123, -101.0, -2.0),
+        ],
+    ),
+    "fiware-v2": (
+        "room.ndjson",
+        V2,
+        ("event_us", "entity", "temp"),
+        [(FIRST_US, "Room1", 23.5), (FIRST_US + 1_500_000, "Room2", 21.0)],
+    ),
+    "fiware-ld": (
+        "device.ndjson",
+        LD,
+        ("event_us", "entity", "temp"),
+        [(FIRST_US + 2_000_000, "urn:ngsi-ld:Device:temperature001", 25.0)],
+    ),
     "usgs-rdb": (
         "gauge.txt",
         RDB,
@@ -101,7 +246,16 @@ CASES: dict[str, tuple[str, str, tuple[str, ...], Rows]] = {
         [(1_285_905_600_000_000, "354057080362545", 0.01), (1_285_905_900_000_000, "354057080362545", None)],
     ),
 }
+FIWARE = 'measures = ["temp"]\ncolumns.temp = { path = "data.temperature.value", type = "double" }'
 OWN = {
+    "influx": 'measures = ["idle"]\nkeys = ["host"]\ncolumns.host = { path = "tags.host" }\n'
+    'columns.idle = { path = "fields.usage_idle", type = "double" }\n'
+    'columns.state = { path = "fields.state", optional = true }\nsource.where = "measurement = \'cpu\'"',
+    "prometheus": 'columns.code = { path = "labels.code" }\ncolumns.path = { path = "labels.path" }',
+    "otlp": 'columns.queue = { path = "points.attributes.queue" }',
+    "hobo": 'measures = ["temp"]\ncolumns.temp = { position = 2, type = "double" }',
+    "fiware-v2": FIWARE,
+    "fiware-ld": FIWARE,
     "toa5": 'measures = ["temp"]\ncolumns.temp = { path = "Ts", type = "double" }',
     "usgs-rdb": 'measures = ["rain"]\ncolumns.rain = { path = "90643_00045", type = "double" }\n'
     'event_time.timezone = "America/New_York"',
@@ -112,7 +266,7 @@ OWN = {
 def test_files_are_read_as_they_are_written(lakehouse_of: Make, session: SparkSession, preset: str) -> None:
     file, content, names, expected = CASES[preset]
     text = f'home = "var"\n[streams.s]\npreset = "{preset}"\n{OWN.get(preset, "")}\n'
-    settings: Settings = lakehouse_of(text + '[streams.s.source]\npath = "landing/*"\nsettle = 0\n')
+    settings: Settings = lakehouse_of(text + 'source.path = "landing/*"\nsource.settle = 0\n')
     folder = settings.home.parent / "landing"
     folder.mkdir()
     (folder / file).write_text(content)

@@ -1,0 +1,1 @@
+"""Other forms as objects of JSON, which the parser takes: lines of metrics and positions, elements of XML."""
