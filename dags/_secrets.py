@@ -9,9 +9,8 @@ from typing import Any
 def take_secrets(params: Mapping[str, Any] | None) -> None:
     """Fill the variables that ``[airflow.secrets]`` of a run's configuration names; Airflow masks them in its logs.
 
-    Raises:
-        LookupError: Airflow has none of that id, or cannot be asked, which may pass.
-        ConfigError: there is no configuration, or a Connection lacks what is asked for.
+    Raises LookupError: Airflow has none of that id, or cannot be asked, which may pass; ConfigError when there is no
+    configuration, or a Connection lacks what is asked for.
     """
     from airflow.sdk.log import mask_secret
 

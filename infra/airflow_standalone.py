@@ -69,8 +69,7 @@ def start(
 ) -> NoReturn:
     """Serve Airflow on a home until SIGTERM or Ctrl-C interrupts it.
 
-    Raises:
-        AirflowFailed: when it is not healthy in time, or one of its processes has ended.
+    Raises AirflowFailed when it is not healthy in time, or one of its processes has ended.
     """
     progress(f"starting Airflow on {settings.home} (about 30 s) ...")
     with serving(settings, port, host) as service:

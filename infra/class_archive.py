@@ -16,8 +16,7 @@ from lakehouse.spark.session import started_session
 def make_archive() -> Path:
     """Make the archive, or make it again, from the classes that reading lines and writing tables needs; half a minute.
 
-    Raises:
-        RuntimeError: when the JVM cannot start from what it wrote, as on a full disk; there is no archive then.
+    Raises RuntimeError when the JVM cannot start from what it wrote, as on a full disk; there is no archive then.
     """
     kept = archive_file()
     kept.parent.mkdir(parents=True, exist_ok=True)

@@ -55,11 +55,7 @@ class Daemon:
         self.process.wait(30)
 
     def wait_for(self, text: str) -> None:
-        """Wait until its log contains a text.
-
-        Raises:
-            RuntimeError: when it ends before, or does not say it in time.
-        """
+        """Wait until its log contains a text. Raises RuntimeError when it ends before, or does not say it in time."""
         end = time.monotonic() + _START_S
         while time.monotonic() < end and self.process.poll() is None:
             if text in self.log.read_text(encoding="utf-8", errors="replace"):

@@ -33,12 +33,8 @@ def run(
     """Give up the deleted messages, if ``agree`` confirms it; return how many of which partition.
 
     ``lost`` counts offsets, so it is an upper bound of the messages. Nothing is given up that ``agree`` was not
-    shown, or if nothing is missing.
-
-    Raises:
-        NoTopics: if the stream's source is of another kind.
-        LeaseHeld: if another process ingests this stream now.
-        TopicRecreated, BrokerFailed: as the ingest of this stream.
+    shown, or if nothing is missing. Raises NoTopics if the stream's source is of another kind; LeaseHeld if another
+    process ingests this stream now; TopicRecreated or BrokerFailed as the ingest of this stream.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     if target.stream.source.kind != "kafka":
@@ -60,10 +56,8 @@ def run(
 def close(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[str]) -> dict[str, Any]:
     """Give up the open rejected records of these reasons; return how many of each.
 
-    They stay in quarantine, closed: no requeue takes them, and no answer is inexact because of them.
-
-    Raises:
-        LeaseHeld: if another process ingests this stream now.
+    They stay in quarantine, closed: no requeue takes them, and no answer is inexact because of them. Raises LeaseHeld
+    if another process ingests this stream now.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     with writing(target, lease_timeout_s(settings.layout)):

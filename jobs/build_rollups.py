@@ -29,10 +29,9 @@ class NothingIngested(Permanent, RuntimeError):
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """Append the nodes of new ingest batches; return how many batches and rows.
 
-    Raises:
-        LeaseHeld: if another process writes this stream's rollups now.
-        RawIncomplete: if the rollup is missing and raw rows that it held are deleted too.
-        RollupOutdated: if the stream's levels, groupings or measures have changed since they were built.
+    Raises LeaseHeld if another process writes this stream's rollups now; RawIncomplete if the rollup is missing and
+    raw rows that it held are deleted too; RollupOutdated if the stream's levels, groupings or measures have changed
+    since they were built.
     """
     layout = settings.layout
     path = layout.rollup(stream)
@@ -50,13 +49,10 @@ def rebuild(
 ) -> dict[str, Any]:
     """Build nodes again from raw: all by the present declaration, or those of a range, widened to whole top nodes.
 
-    One commit: readers see the table before or after. The published answers stay until the next publish.
-
-    Raises:
-        NothingIngested: if there is no ledger to build from.
-        RawIncomplete: if raw rows for it are deleted and older nodes cannot replace them.
-        RollupOutdated: if a range is given and the stream's declaration has changed.
-        LeaseHeld: if another process writes this stream's tables now.
+    One commit: readers see the table before or after. The published answers stay until the next publish. Raises
+    NothingIngested if there is no ledger to build from; RawIncomplete if raw rows for it are deleted and older nodes
+    cannot replace them; RollupOutdated if a range is given and the stream's declaration has changed; LeaseHeld if
+    another process writes this stream's tables now.
     """
     layout, declared = settings.layout, settings.stream(stream)
     if not tables.exists(layout.ledger(stream)):

@@ -26,10 +26,8 @@ def run(
 
     Rows that have passed a check are not read again; with ``full``, and by each day's first check, everything is. If
     no table has changed since a check passed, its figures are returned again, as ``unchanged``; not where a rule may
-    fail because time goes on. ``now_us``: what rules over time take for now, instead of the clock; everything is read.
-
-    Raises:
-        GateFailed: if a rule fails; the verdicts are nevertheless added to the history.
+    fail because time goes on. ``now_us``: what rules over time take for now, instead of the clock; everything is
+    read. Raises GateFailed if a rule fails; the verdicts are nevertheless added to the history.
     """
     from quality.verdicts import unless_passed
 

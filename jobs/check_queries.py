@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     """Check a registered query's tables, best after a repair; return what ``check_quality`` does, and ``gone`` rows.
 
-    If none of its tables and of its streams' has changed since a check passed, nothing is checked again.
-
-    Raises:
-        GateFailed: if a rule fails, such as too many periods below the recall asked for.
+    If none of its tables and of its streams' has changed since a check passed, nothing is checked again. Raises
+    GateFailed if a rule fails, such as too many periods below the recall asked for.
     """
     from quality.verdicts import subject_of, unless_passed
 

@@ -35,10 +35,8 @@ _SHOWN = 10
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """Ingest every complete landed file, or every message up to now; return the counts.
 
-    Raises:
-        LeaseHeld: if another process ingests this stream now.
-        IngestRefused: if manifests are missing that the ledger knows.
-        OffsetsGone, TopicRecreated, BrokerFailed: of a kafka source, as ``Topics.fix_unread``.
+    Raises LeaseHeld if another process ingests this stream now; IngestRefused if manifests are missing that the
+    ledger knows; OffsetsGone, TopicRecreated or BrokerFailed of a kafka source, as ``Topics.fix_unread``.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     with writing(target):

@@ -33,9 +33,8 @@ log = logging.getLogger(__name__)
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """Maintain the stream's tables; return what was deleted, folded and merged, and which files are left.
 
-    Raises:
-        LeaseHeld: if another process writes one of these tables now.
-        RollupOutdated: if the stream's declaration differs from what its rollups were built for.
+    Raises LeaseHeld if another process writes one of these tables now; RollupOutdated if the stream's declaration
+    differs from what its rollups were built for.
     """
     layout, history_us, figures = settings.layout, settings.tables.history, Counter[str]()
     raw, built, wait = layout.raw(stream), layout.rollup(stream), lease_timeout_s(layout)

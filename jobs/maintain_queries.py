@@ -22,8 +22,7 @@ from lakehouse.storage.tables import table_maintenance
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     """Maintain a query's tables; return what was merged and deleted, and which files are left.
 
-    Raises:
-        LeaseHeld: if the query runs, or is repaired, now.
+    Raises LeaseHeld if the query runs, or is repaired, now.
     """
     layout, engine, figures = settings.layout, engine_of(spark), Counter[str]()
     with (

@@ -20,8 +20,7 @@ from lakehouse.storage.tables import table_maintenance
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """Merge the files of raw if there are many small ones; return how many were merged, and how many files are left.
 
-    Raises:
-        LeaseHeld: if another process merges them, or deletes rows, now.
+    Raises LeaseHeld if another process merges them, or deletes rows, now.
     """
     raw = settings.layout.raw(stream)
     if not tables.exists(raw):

@@ -32,11 +32,8 @@ def run(
     ``queries_left_out`` are registered queries that mean something other than what their tables were made for.
 
     ``unchecked`` also publishes batches that the quality checks have not seen or not passed. ``in_full`` shares no
-    nodes with the version before.
-
-    Raises:
-        TotalsDiffer, DamagedFile: of streams, when the others are published.
-        LeaseHeld: likewise, if another process builds or compacts a rollup now; or if one publishes.
+    nodes with the version before. Raises TotalsDiffer or DamagedFile of streams, when the others are published.
+    Raises LeaseHeld: likewise, if another process builds or compacts a rollup now; or if one publishes.
     """
     figures, fault = publish_streams(settings, unchecked=unchecked, in_full=in_full)
     if fault:

@@ -21,10 +21,8 @@ from lakehouse.storage.heartbeats import lease_timeout_s
 def run(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
     """Ingest records of these reasons (all by default) again; return the batch's counts.
 
-    Files and messages that were set aside are ingested too, by the reason ``set_aside``.
-
-    Raises:
-        LeaseHeld: if another process ingests this stream now.
+    Files and messages that were set aside are ingested too, by the reason ``set_aside``. Raises LeaseHeld if another
+    process ingests this stream now.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     with writing(target, lease_timeout_s(settings.layout)):

@@ -26,11 +26,9 @@ def run(
 ) -> dict[str, Any]:
     """Retract rows; return how many of how many batches, and the number of the correction.
 
-    Raises:
-        RetractRefused: if nothing was ingested, a batch is not finished, or the rows are not selected properly.
-        RawIncomplete: if raw rows of the given time are deleted.
-        RollupOutdated: if the stream's declaration differs from what its rollups were built for.
-        LeaseHeld: if another process writes the stream's tables now.
+    Raises RetractRefused if nothing was ingested, a batch is not finished, or the rows are not selected properly;
+    RawIncomplete if raw rows of the given time are deleted; RollupOutdated if the stream's declaration differs from
+    what its rollups were built for; LeaseHeld if another process writes the stream's tables now.
     """
     layout, declared = settings.layout, settings.stream(stream)
     if not tables.exists(layout.ledger(stream)):

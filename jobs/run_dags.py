@@ -47,11 +47,8 @@ def run(
 
     ``streams`` names the streams to run, all by default; a publish always holds them all. ``queries`` names the
     queries to run, by default all over these streams alone. ``progress`` gets one line per job. Airflow adds about 10
-    s to the time of the jobs, most of it for its imports.
-
-    Raises:
-        KeyError: if a stream is not declared, or a query not registered.
-        RunFailed: if a DAG failed and no job did, with the log to read.
+    s to the time of the jobs, most of it for its imports. Raises KeyError if a stream is not declared, or a query not
+    registered; RunFailed if a DAG failed and no job did, with the log to read.
     """
     from infra.airflow_home import airflow_environment
     from lakehouse.spark.session import announcing

@@ -35,12 +35,9 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     """Process all finished ingest batches of the query's streams; return batches, rows, and pairs, results or answers.
 
     A query whose conditions are evaluated one by one takes along all other such queries with common streams, and
-    shares its scans with them; they then find their work done.
-
-    Raises:
-        LeaseHeld: if another process runs this query now.
-        QueryChanged: if the query means something other than what its tables were made for.
-        QueryFailed: if the query shares scans, and one of its operators raised an error.
+    shares its scans with them; they then find their work done. Raises LeaseHeld if another process runs this query
+    now; QueryChanged if the query means something other than what its tables were made for; QueryFailed if the query
+    shares scans, and one of its operators raised an error.
     """
     asked = settings.query(query)
     if asked.row_scans():
@@ -114,8 +111,7 @@ def _goes_on(settings: Settings, query: Query) -> bool:
 def run_of(settings: Settings, spark: SparkSession, query: str) -> QueryRun[Any]:
     """Return a registered query, and where it runs.
 
-    Raises:
-        KeyError: with the registered names, if there is none of this name.
+    Raises KeyError with the registered names, if there is none of this name.
     """
     asked = settings.query(query)
     wanted = Wanted(settings.queries.buckets, partial(cores_of, settings.spark, spark))

@@ -26,8 +26,7 @@ from lakehouse.storage.control.outcomes import error_text
 def function_of(dag: str, task: str) -> Callable[..., Any]:
     """Return the function of a task of a DAG, which its file or its id names.
 
-    Raises:
-        LookupError: if there is no such DAG or task, with those that exist.
+    Raises LookupError if there is no such DAG or task, with those that exist.
     """
     dag = dag.rpartition("_")[2]
     if dag not in (*ORDER, *WATCHING):

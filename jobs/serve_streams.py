@@ -40,13 +40,10 @@ def run(
     """Serve streams, all by default, until SIGTERM or SIGINT; return the tasks that the stop interrupted.
 
     Probes every ``every_s``, publishes at most every ``publish_s``. A stop lets the running tasks finish and takes at
-    most ``stops_within_s``; a second signal ends the process at once. Call it in the main thread.
-
-    Raises:
-        AlreadyServed: if another process serves this home.
-        WorkerEnded: if Spark or a worker has ended; start again.
-        LeaseLost: if the database of the control store has ended this process's session; start again.
-        KeyError: if a stream is not declared.
+    most ``stops_within_s``; a second signal ends the process at once. Call it in the main thread. Raises
+    AlreadyServed if another process serves this home. Raises WorkerEnded if Spark or a worker has ended; start again.
+    Raises LeaseLost if the database of the control store has ended this process's session; start again. Raises
+    KeyError if a stream is not declared.
     """
     names = [settings.stream(name).name for name in streams or settings.streams]
     with _alone(settings), until_signalled() as stop:

@@ -19,8 +19,7 @@ class ServiceStalled(RuntimeError):
 def run(settings: Settings, older_than_s: float = OLD_S) -> dict[str, Any]:
     """Return the state of the home's service and the age of its heartbeat; ``none`` if no service runs.
 
-    Raises:
-        ServiceStalled: if the heartbeat is older than ``older_than_s``, or its process has ended without a stop.
+    Raises ServiceStalled if the heartbeat is older than ``older_than_s``, or its process has ended without a stop.
     """
     return _look(settings.layout, older_than_s)
 

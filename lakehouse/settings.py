@@ -112,11 +112,7 @@ class Settings(BaseSettings):
         return Home(self.home, self.tables.path, control)
 
     def stream(self, name: str) -> Stream:
-        """Return a declared stream.
-
-        Raises:
-            NotDeclared: with the declared names, when there is none of this name.
-        """
+        """Return a declared stream. Raises NotDeclared with the declared names, when there is none of this name."""
         if name not in self.streams:
             raise NotDeclared(f"no stream {name!r}; declared: {', '.join(sorted(self.streams)) or 'none'}")
         return self.streams[name]
@@ -128,9 +124,8 @@ class Settings(BaseSettings):
     def query(self, name: str) -> Query:
         """Return a registered query.
 
-        Raises:
-            ConfigError: with every problem of its file, when it cannot run; others can.
-            NotDeclared: with the registered names, when there is none of this name.
+        Raises ConfigError with every problem of its file, when it cannot run; others can. Raises NotDeclared with the
+        registered names, when there is none of this name.
         """
         if name in self.faulty:
             raise ConfigError(str(self.queries.folder / f"{name}.sql"), list(self.faulty[name]))
@@ -142,8 +137,7 @@ class Settings(BaseSettings):
 def load_settings(config: Path | None = None, home: Path | None = None) -> Settings:
     """Read the configuration as ``read_settings`` does, and open its home.
 
-    Raises:
-        ConfigError, OtherVersion: as ``read_settings`` and ``open_home``.
+    Raises ConfigError or OtherVersion as ``read_settings`` and ``open_home``.
     """
     settings = read_settings(config, home)
     open_home(settings)
@@ -153,9 +147,8 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
 def open_home(settings: Settings) -> None:
     """Make sure that a home is as its configuration says and this version wrote it; its rows move where they belong.
 
-    Raises:
-        ConfigError: when its tables are elsewhere, or a secret is one that only Airflow's tasks can read.
-        OtherVersion: when another version wrote it.
+    Raises ConfigError when its tables are elsewhere, or a secret is one that only Airflow's tasks can read;
+    OtherVersion when another version wrote it.
     """
     require_given(str(settings.config), settings.airflow.secrets)
     home, tables = settings.home, settings.tables.path
@@ -170,10 +163,8 @@ def read_settings(config: Path | None = None, home: Path | None = None) -> Setti
     """Read the configuration file and the environment; ``config_paths.py`` says which file and which home.
 
     Relative paths of sources, and a relative home or folder of queries, are taken from the file's folder. ``home`` wins
-    over file and environment.
-
-    Raises:
-        ConfigError: with every problem found, each with key, what was found and what is expected.
+    over file and environment. Raises ConfigError with every problem found, each with key, what was found and what is
+    expected.
     """
     path = config_file(config)
     problems: list[Problem] = []

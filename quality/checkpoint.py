@@ -50,9 +50,8 @@ OPENED: list[Project] = []
 def judge(settings: Settings, stream: str, frames: Sequence[Frame]) -> list[Verdict]:
     """Return a verdict per rule and table, and bring the pages up to date.
 
-    Raises:
-        KeyError: when a frame lacks a metric that a rule is about.
-        LeaseHeld: when other checks have held the reports for long.
+    Raises KeyError when a frame lacks a metric that a rule is about; LeaseHeld when other checks have held the
+    reports for long.
     """
     # Imported before the lease: other processes would wait for it.
     import great_expectations  # noqa: F401

@@ -39,8 +39,7 @@ class Rule:
 def load_rules(path: Path = DECLARED) -> Mapping[str, Sequence[Rule]]:
     """Return the rules by table, in the order of the file.
 
-    Raises:
-        ValueError: when a rule has a missing or unknown field, or names a setting that does not exist.
+    Raises ValueError when a rule has a missing or unknown field, or names a setting that does not exist.
     """
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     return {table: [_rule(path, table, rule) for rule in rules] for table, rules in tables.items()}

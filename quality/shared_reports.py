@@ -27,10 +27,8 @@ _TOGETHER = 16
 def shared_reports(layout: Home) -> Iterator[list[str]]:
     """Bring the results of other machines here, and what is new to the store afterwards; nothing without a store.
 
-    What is added to the list, by its path below the reports, is deleted from the store.
-
-    Raises:
-        StoreUnavailable, ObjectUnread: when the store does not answer.
+    What is added to the list, by its path below the reports, is deleted from the store. Raises StoreUnavailable or
+    ObjectUnread when the store does not answer.
     """
     forgotten: list[str] = []
     if not isinstance(layout.tables, StorePath):

@@ -58,10 +58,8 @@ def record_verdicts(
 ) -> dict[str, Any]:
     """Judge what was measured of a stream or query through a batch, note the verdicts, and return how many and where.
 
-    ``examples``: lines about rejected records, made only if a rule does not hold.
-
-    Raises:
-        GateFailed: when a rule does not hold; the verdicts are in the history all the same.
+    ``examples``: lines about rejected records, made only if a rule does not hold. Raises GateFailed when a rule does
+    not hold; the verdicts are in the history all the same.
     """
     layout, subject = settings.layout, name if kind == "stream" else subject_of(name)
     verdicts = judge(settings, subject, [frame for frame in frames if frame.table != REJECTIONS])

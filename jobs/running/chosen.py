@@ -18,10 +18,8 @@ Kind = Literal["stream", "query"]
 def chosen_streams(params: Mapping[str, Any], events: str = "") -> list[str]:
     """Return the declared streams that ``streams`` names: ``all``, or names with commas between.
 
-    ``events``: names of assets with commas between; where there are any, only streams that they are of.
-
-    Raises:
-        KeyError: if a name is not declared, with those that are.
+    ``events``: names of assets with commas between; where there are any, only streams that they are of. Raises
+    KeyError if a name is not declared, with those that are.
     """
     chosen, of = _streams(configured(params), params), _streams_of(events)
     return [name for name in chosen if name in of] if of else chosen
@@ -31,9 +29,7 @@ def chosen_queries(params: Mapping[str, Any], events: str = "") -> list[str]:
     """Return the registered queries that ``queries`` names and whose streams ``streams`` names.
 
     ``events``: names of assets with commas between; where there are any, only queries over a stream that one is of.
-
-    Raises:
-        KeyError: if a name is not registered, with those that are.
+    Raises KeyError if a name is not registered, with those that are.
     """
     settings = configured(params)
     streams, of = set(_streams(settings, params)), _streams_of(events)

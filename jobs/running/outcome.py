@@ -31,11 +31,8 @@ _listeners: list[Callable[[Outcome], None]] = []
 def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return the figures of ``work`` after its outcome is on disk; an error is recorded and raised again.
 
-    The outcome also says what Spark did for it, as its figure ``spark``.
-
-    Raises:
-        DamagedFile: instead of an error that a damaged file of a table caused.
-        EngineEnded: instead of Python's error when Spark's JVM has ended.
+    The outcome also says what Spark did for it, as its figure ``spark``. Raises DamagedFile: instead of an error that
+    a damaged file of a table caused; EngineEnded: instead of Python's error when Spark's JVM has ended.
     """
     from lakehouse.engine.work import counted
     from lakehouse.spark.session import naming_death

@@ -38,8 +38,7 @@ def configured_as(settings: Settings) -> Iterator[None]:
 def configured(params: Mapping[str, Any]) -> Settings:
     """Return the settings that a DAG's parameters and the environment name.
 
-    Raises:
-        ConfigError: with every problem of the configuration.
+    Raises ConfigError with every problem of the configuration.
     """
     keep_private()
     named = params.get("config")

@@ -34,10 +34,8 @@ def bridge(
 ) -> Pulse:
     """Land a stream's messages until told to stop; return what was done.
 
-    Raises:
-        LeaseHeld: when another process lands this stream.
-        BrokerRefused: when the broker refuses for good.
-        OSError: when the disk takes no more; what was not safe by then is with the broker still.
+    Raises LeaseHeld when another process lands this stream. Raises BrokerRefused when the broker refuses for good.
+    Raises OSError when the disk takes no more; what was not safe by then is with the broker still.
     """
     folder = Path(stream.source.path).parent
     pulse = Pulse(layout, "bridge", stream.name)

@@ -34,8 +34,7 @@ class BrokerRefused(RuntimeError):
 def password_of(stream: Stream) -> str | None:
     """Return the password that the environment has for a stream, None where none is asked for.
 
-    Raises:
-        ConfigError: when the variable that is to have it is not set.
+    Raises ConfigError when the variable that is to have it is not set.
     """
     name = stream.source.password_env
     if name is None:
@@ -58,8 +57,7 @@ class Connection:
     ) -> None:
         """Connect; what the broker says to that comes with ``wait``.
 
-        Raises:
-            OSError: when it cannot be reached, or TLS fails.
+        Raises OSError when it cannot be reached, or TLS fails.
         """
         self.is_ready = False
         # Whether the broker kept the session; None until it has said so, which it does before any message.
@@ -85,8 +83,7 @@ class Connection:
     def wait(self, seconds: float) -> bool:
         """Wait for something to come, take one packet, send what is due; return whether a packet was taken.
 
-        Raises:
-            BrokerRefused: when the broker refused for good.
+        Raises BrokerRefused when the broker refused for good.
         """
         socket: Any = self._client.socket()
         if socket is None:

@@ -22,11 +22,9 @@ def collect(
 ) -> list[Pulse]:
     """Land what this machine says, for each stream at its interval, until told to stop; return what was done.
 
-    A sample that is due while another is taken comes late; one that was missed altogether is not made up for.
-
-    Raises:
-        LeaseHeld: when another process lands one of the streams.
-        OSError: when the disk takes no more; what was safe by then stays.
+    A sample that is due while another is taken comes late; one that was missed altogether is not made up for. Raises
+    LeaseHeld when another process lands one of the streams. Raises OSError when the disk takes no more; what was safe
+    by then stays.
     """
     with ExitStack() as held:
         for stream in streams:

@@ -55,8 +55,7 @@ class Spool:
     def commit(self, now_us: int) -> None:
         """Make all lines so far safe.
 
-        Raises:
-            OSError: when the disk takes no more; the lines since the last commit are then not in the file.
+        Raises OSError when the disk takes no more; the lines since the last commit are then not in the file.
         """
         if not self._lines:
             return

@@ -15,9 +15,7 @@ _AS_NUMBERS = ("date", "time-", "timestamp-", "local-timestamp-")
 def read_schema(path: str) -> Any:
     """Return the schema of a file as fastavro reads records with it.
 
-    Raises:
-        OSError: when the file cannot be read.
-        ValueError: when it holds no JSON, or no Avro schema.
+    Raises OSError when the file cannot be read; ValueError when it holds no JSON, or no Avro schema.
     """
     from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 

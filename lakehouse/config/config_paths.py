@@ -43,9 +43,7 @@ def located(home: str | Path, folder: Path) -> Path:
     """Return the absolute folder of a home; a relative one starts at ``folder``.
 
     Of one on a store it is this machine's, made where it is not there, with the file that says where tables are.
-
-    Raises:
-        ConfigError: when it begins as a URL and names no place on a store; what may hold a secret is not told.
+    Raises ConfigError when it begins as a URL and names no place on a store; what may hold a secret is not told.
     """
     url = store_url(home)
     if url is None and _URL.match(str(home)):
@@ -78,8 +76,7 @@ def store_url(home: str | Path) -> str | None:
 def home_folder(home: Path | None = None, config: Path | None = None) -> Path:
     """Return the absolute home; the configuration is only opened when nothing else gives one.
 
-    Raises:
-        ConfigError: when a configuration was named and is not there, or it is no TOML.
+    Raises ConfigError when a configuration was named and is not there, or it is no TOML.
     """
     given = given_home(home)
     if given:
@@ -92,8 +89,7 @@ def home_folder(home: Path | None = None, config: Path | None = None) -> Path:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return what a configuration says, as TOML has it; editors that begin a file with a mark of its encoding may.
 
-    Raises:
-        ConfigError: it is no TOML, or nested or dotted as no configuration is.
+    Raises ConfigError when it is no TOML, or nested or dotted as no configuration is.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")

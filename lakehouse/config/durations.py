@@ -28,8 +28,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def parse_duration(text: str, least: int = 1) -> int:
     """Return the microseconds of a duration such as ``"90s"`` or ``"4h48m"``; a year is 365 days.
 
-    Raises:
-        ValueError: when the text is no whole numbers with units, less than ``least``, or longer than a time can be.
+    Raises ValueError when the text is no whole numbers with units, less than ``least``, or longer than a time can be.
     """
     parts = _PART.findall(text) if _DURATION.fullmatch(text) else []
     microseconds = sum(int(count) * MICROSECONDS[unit] for count, unit in parts)

@@ -23,8 +23,8 @@ def landed_problems(stream: Stream) -> Iterator[Problem]:
 def broker_address(source: Source) -> SplitResult:
     """Return a broker's address, taken apart.
 
-    Raises:
-        ValueError: when it is none, or has a user in it: nothing of it is in the message, which may hold a password.
+    Raises ValueError when it is none, or has a user in it: nothing of it is in the message, which may hold a
+    password.
     """
     try:
         address = urlsplit(source.broker or "")

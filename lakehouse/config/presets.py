@@ -26,8 +26,7 @@ def preset_names() -> list[str]:
 def with_preset(table: Table) -> Table:
     """Return a stream's table with its preset filled in, at all levels.
 
-    Raises:
-        KeyError: when there is no preset of that name.
+    Raises KeyError when there is no preset of that name.
     """
     name = table.get("preset")
     if name is None:

@@ -22,11 +22,7 @@ def _for_readers(history_us: int) -> int:
 
 
 def on_store(path: str) -> str:
-    """Return the address of a place on an object store.
-
-    Raises:
-        ValueError: with what is expected, for anything else.
-    """
+    """Return the address of a place on an object store. Raises ValueError with what is expected, for anything else."""
     if not is_place(path):
         known = ", ".join(f"{each}/prefix" for each in SUCH_AS.values())
         raise ValueError(

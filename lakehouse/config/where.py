@@ -18,11 +18,7 @@ _EXPECTED = (
 
 @cache
 def condition(where: str) -> Condition:
-    """Return what a condition says.
-
-    Raises:
-        ValueError: when it is none, or says more than is known.
-    """
+    """Return what a condition says. Raises ValueError when it is none, or says more than is known."""
     # It loads slowly: only who declares a condition waits for it.
     import sqlglot
     from sqlglot.errors import SqlglotError

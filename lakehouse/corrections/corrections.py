@@ -83,10 +83,8 @@ def finish_open(
 ) -> Correction | None:
     """Carry out the correction that was begun and not finished; return it, None where there is none.
 
-    ``also`` is the table, raw or rollup, whose lease the caller does not hold.
-
-    Raises:
-        LeaseHeld: when another process holds that lease now.
+    ``also`` is the table, raw or rollup, whose lease the caller does not hold. Raises LeaseHeld when another process
+    holds that lease now.
     """
     found = unfinished(read_corrections(layout, stream.name))
     if found is not None:
@@ -145,9 +143,8 @@ def rebuild(
 ) -> dict[str, Any]:
     """Build all nodes again, or those of a range, as a correction; return its number and what older times lack.
 
-    Raises:
-        RawIncomplete: when raw rows for it are gone and older nodes cannot take their place.
-        RollupOutdated: when a range is asked for and the stream is declared differently now.
+    Raises RawIncomplete when raw rows for it are gone and older nodes cannot take their place; RollupOutdated when a
+    range is asked for and the stream is declared differently now.
     """
     what, low, high = "all nodes", None, None
     if from_us is None and to_us is None:

@@ -62,11 +62,7 @@ def widened(stream: Stream, from_us: int | None, to_us: int | None) -> tuple[int
 
 
 def check_range(layout: Home, stream: Stream, low: int) -> None:
-    """Refuse a range that raw rows are not complete for.
-
-    Raises:
-        RawIncomplete: with the time since when they are.
-    """
+    """Refuse a range that raw rows are not complete for. Raises RawIncomplete with the time since when they are."""
     kept = raw_from(read_corrections(layout, stream.name))
     if kept is not None and low < kept:
         raise RawIncomplete(
@@ -122,8 +118,7 @@ def rebuild_range(
 def rebuild_all(spark: Session, layout: Home, stream: Stream) -> None:
     """Replace the stream's rollup by one of today's declaration.
 
-    Raises:
-        RawIncomplete: when history older than raw cannot be backfilled.
+    Raises RawIncomplete when history older than raw cannot be backfilled.
     """
     path, engine = layout.rollup(stream.name), engine_of(spark)
     schema, plan = plan_all(spark, layout, stream)
@@ -166,8 +161,7 @@ def _level_counts(path: Location) -> pa.Table:
 def plan_all(spark: Session, layout: Home, stream: Stream) -> tuple[RollupSchema | None, Backfill]:
     """Return what the rollup was built for, with its horizons as floors, and what a whole rebuild takes from where.
 
-    Raises:
-        RawIncomplete: when history older than raw cannot be backfilled, with the reason.
+    Raises RawIncomplete when history older than raw cannot be backfilled, with the reason.
     """
     schema = read_rollup_schema(layout.rollup(stream.name))
     kept_us = raw_from(read_corrections(layout, stream.name))

@@ -31,10 +31,8 @@ from lakehouse.storage.ledger import read_extent
 def _as_raw_has(stream: Stream, wrong: Wrong) -> Wrong:
     """Return the rows with their file by the name that raw knows it by.
 
-    It is given by path, URL or name; a partition of a topic, kafka:<topic>/<partition>, is no path.
-
-    Raises:
-        RetractRefused: when nothing is named.
+    It is given by path, URL or name; a partition of a topic, kafka:<topic>/<partition>, is no path. Raises
+    RetractRefused when nothing is named.
     """
     file, landing = wrong.file, stream.source.path
     if not (file or wrong.where):
@@ -63,10 +61,8 @@ def retract(
 ) -> dict[str, Any]:
     """Take rows back out; return how many, of how many batches. Whoever calls holds the leases of raw and rollup.
 
-    Raises:
-        RetractRefused: when a batch is not finished, or the rows are not named as they can be.
-        RawIncomplete: when raw rows of the time asked for are gone.
-        RollupOutdated: when the rollup is not what the stream declares now.
+    Raises RetractRefused when a batch is not finished, or the rows are not named as they can be; RawIncomplete when
+    raw rows of the time asked for are gone; RollupOutdated when the rollup is not what the stream declares now.
     """
     named = _as_raw_has(stream, wrong)
     through = read_extent(layout, stream.name).batch

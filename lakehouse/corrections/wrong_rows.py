@@ -66,8 +66,7 @@ class Wrong:
     def rows_of(self, stream: Stream, through: int) -> WrongRows:
         """Return what finds these rows among those of batches up to ``through``.
 
-        Raises:
-            RetractRefused: if a column is not the stream's, or cannot have the value.
+        Raises RetractRefused if a column is not the stream's, or cannot have the value.
         """
         values = {name: _typed(stream, name, text) for name, text in self.where.items()}
         low, high = (_LEAST if self.from_us is None else self.from_us), self.to_us

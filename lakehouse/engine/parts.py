@@ -135,10 +135,8 @@ def commit_entries(
 
     ``writer``: its name, a job and stream, and a number, which only grows: where it has committed this number or a
     later one, nothing is committed, and None returned. ``is_change`` is false if rows only move to other files.
-
-    Raises:
-        deltalake.exceptions.CommitFailedError: if another writer has removed one of the files.
-        LeaseLost: if another process has taken the lease meanwhile.
+    Raises deltalake.exceptions.CommitFailedError if another writer has removed one of the files; LeaseLost if another
+    process has taken the lease meanwhile.
     """
     own = (known_as(writer[0]), writer[1]) if writer else None
     added = data_files_of(entries, table)

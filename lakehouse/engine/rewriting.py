@@ -81,10 +81,8 @@ def remove_rows(
     """Remove the rows that go of those in between, in one version; a merge of the table's files is waited for.
 
     ``writer``: a name and number, which are noted with the version, also if no row goes; ``instead`` as for
-    ``rewrite_without``. Files of which all rows go are not opened. Cost: as that of ``rewrite_without``.
-
-    Raises:
-        LeaseHeld: when the merge takes longer than ``MERGE_S``.
+    ``rewrite_without``. Files of which all rows go are not opened. Cost: as that of ``rewrite_without``. Raises
+    LeaseHeld when the merge takes longer than ``MERGE_S``.
     """
     with lease(home, files_of(table), MERGE_S):
         files, whole = list[FileFacts](), list[FileFacts]()

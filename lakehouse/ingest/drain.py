@@ -103,8 +103,7 @@ def drain(target: StreamTables, store: ManifestStore, before: Progress) -> dict[
 def _commit_or_split(records: BatchRecords) -> dict[str, Any] | None:
     """Take a batch in and return its ledger row; None where it failed too often: another manifest has its number then.
 
-    Raises:
-        Exception: what the batch failed with, while it has attempts left.
+    Raises Exception: what the batch failed with, while it has attempts left.
     """
     manifest, target = records.manifest, records.tables
     if manifest.kind not in ("files", "kafka", "requeue") or not is_running(target.spark):

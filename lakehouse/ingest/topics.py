@@ -32,10 +32,9 @@ class Topics:
     def fix_unread(self) -> None:
         """Write manifests for all messages that are in none.
 
-        Raises:
-            OffsetsGone: when messages that no finished batch holds were deleted; nothing is written then.
-            TopicRecreated: when a topic is not the one that was read before.
-            BrokerFailed: when the broker does not answer, refuses, or lacks a topic.
+        Raises OffsetsGone when messages that no finished batch holds were deleted; nothing is written then. Raises
+        TopicRecreated when a topic is not the one that was read before. Raises BrokerFailed when the broker does not
+        answer, refuses, or lacks a topic.
         """
         held = self.broker.held()
         fixed = self.store.read_until()
@@ -47,8 +46,7 @@ class Topics:
     def gone(self) -> tuple[OffsetRange, ...]:
         """Return the messages that were deleted before they were read.
 
-        Raises:
-            TopicRecreated, BrokerFailed: as ``fix_unread``.
+        Raises TopicRecreated or BrokerFailed as ``fix_unread``.
         """
         held = self.broker.held()
         return tuple(self._gone(self._begin_at(self.store.read_until(), held), held))
@@ -126,10 +124,7 @@ def begin_at(
     """Return from which offset each partition is read on, behind its ``last`` range.
 
     A partition that a known topic gained is read from its very first offset; those of a topic that no manifest
-    knows from ``begins``.
-
-    Raises:
-        TopicRecreated: when a topic is not the one that was read.
+    knows from ``begins``. Raises TopicRecreated when a topic is not the one that was read.
     """
     known = {topic for topic, _ in last}
     for place, before in last.items():

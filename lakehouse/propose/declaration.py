@@ -42,8 +42,7 @@ class Proposal:
     def stream(self, folder: Path) -> Stream:
         """Return the stream as a configuration in a folder declares it.
 
-        Raises:
-            ConfigError: when its zone, or what was found, is none that a declaration can have.
+        Raises ConfigError when its zone, or what was found, is none that a declaration can have.
         """
         source = {**self.table["source"], "path": str(folder.absolute() / self.table["source"]["path"])}
         table: dict[str, Any] = {**self.table, "name": self.name, "source": source}
@@ -63,8 +62,7 @@ class Proposal:
 def proposal_of(name: str, sample: Sample, path: str, timezone: str = "") -> Proposal:
     """Return the declaration of a file's kind; ``path``: what the source reads, ``timezone``: of the clock, if known.
 
-    Raises:
-        NothingToRead: when no column is a time.
+    Raises NothingToRead when no column is a time.
     """
     time = _timed(sample)
     if timezone:

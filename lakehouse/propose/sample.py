@@ -49,9 +49,8 @@ class Sample:
 def sample_of(path: Path) -> Sample:
     """Return a sample of a file.
 
-    Raises:
-        NothingToRead: when it is empty, or of a kind that has presets or types of its own.
-        OSError: when it cannot be read.
+    Raises NothingToRead when it is empty, or of a kind that has presets or types of its own; OSError when it cannot
+    be read.
     """
     content = b"".join(_pieces(path))
     if content[:4] == b"PAR1":

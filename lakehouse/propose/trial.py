@@ -47,11 +47,9 @@ class Trial:
 def tried(stream: Stream, file: Path | None, most_rows: int) -> Trial:
     """Return what a declaration makes of a file, or of the files that its source names, up to so many rows.
 
-    Duplicates and what other batches hold are not looked at. Memory: a block of a file.
-
-    Raises:
-        OSError: when the file cannot be read.
-        ValueError: when messages of topics are asked for, which are not read without an offset being fixed.
+    Duplicates and what other batches hold are not looked at. Memory: a block of a file. Raises OSError when the file
+    cannot be read; ValueError when messages of topics are asked for, which are not read without an offset being
+    fixed.
     """
     if stream.source.kind == "kafka":
         raise ValueError(f"stream {stream.name}: a topic is not read on trial; run it")

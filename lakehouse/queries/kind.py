@@ -328,8 +328,7 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in _DECLARED}
 def kind_of(subject: HasKind) -> Kind:
     """Return the kind of a query, or of any object that belongs to one.
 
-    Raises:
-        KeyError: if no kind of this name is registered.
+    Raises KeyError if no kind of this name is registered.
     """
     return KINDS[subject.kind]
 

@@ -119,10 +119,8 @@ def as_published(
 def parse_query(name: str, text: str, streams: Mapping[str, Stream], predicates: Path | None = None) -> Query:
     """Return the query that a text is, of the kind that its SELECT asks for.
 
-    ``predicates``: the folder of the operator's own ones.
-
-    Raises:
-        QueryError: with every fault found, and line, column and reason of the first.
+    ``predicates``: the folder of the operator's own ones. Raises QueryError with every fault found, and line, column
+    and reason of the first.
     """
     return _read(name, text, streams, partial(find_predicate, predicates))
 

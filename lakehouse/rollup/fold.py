@@ -319,8 +319,7 @@ def _places(nodes: pa.Table) -> tuple[Int64s, Int64s]:
 def _require_balance(before: pa.Table, after: pa.Table) -> None:
     """Refuse nodes that do not hold the rows that they are made of, grouping by grouping.
 
-    Raises:
-        FoldUnbalanced: when they do not.
+    Raises FoldUnbalanced when they do not.
     """
     sums = [
         dict(zip(found["grouping"].to_pylist(), found["rows_sum"].to_pylist(), strict=True))

@@ -59,9 +59,7 @@ def write_nodes(
 
     Cost: one Spark job, with a shuffle where there are counters; memory of a task: that of ``NodeFolder.folded``, where
     there are counters the rows of a bucket of meters, ``ROWS_A_TASK`` on average and those of one meter at least.
-
-    Raises:
-        OverflowError: if an exact sum needs more than 38 digits.
+    Raises OverflowError if an exact sum needs more than 38 digits.
     """
     items = raw_items(raw, *chosen)
     columns = _columns(raw, building.folder.stream)

@@ -59,8 +59,7 @@ _MARKER = pa.schema(
 def append_new(spark: Session, layout: Home, stream: Stream) -> dict[str, int]:
     """Append the nodes of every finished ingest batch that the rollup lacks, as one commit.
 
-    Raises:
-        RollupOutdated: if levels, groupings or measures are not those that the table was built for.
+    Raises RollupOutdated if levels, groupings or measures are not those that the table was built for.
     """
     path = layout.rollup(stream.name)
     tables.create_rollup(path, stream)
@@ -172,11 +171,8 @@ class HistoryErased(Permanent, RuntimeError):
 def require_current(layout: Home, stream: Stream) -> RollupSchema:
     """Return the schema of the stream's rollup; changed `keep` times of levels are applied.
 
-    Whoever calls holds the rollup's lease.
-
-    Raises:
-        RollupOutdated: when widths, groupings or measures are not those the table was built for.
-        HistoryErased: when the last level is to keep less than it holds.
+    Whoever calls holds the rollup's lease. Raises RollupOutdated when widths, groupings or measures are not those the
+    table was built for; HistoryErased when the last level is to keep less than it holds.
     """
     schema, now = read_rollup_schema(layout.rollup(stream.name)), declared_schema(stream)
     if schema is None:

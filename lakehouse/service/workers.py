@@ -49,8 +49,7 @@ class Service:
     def run(self, stops_within_s: float = STOPS_WITHIN_S) -> list[Task]:
         """Run tasks until ``stop`` is set; return those that still ran when the time for the stop was over.
 
-        Raises:
-            WorkerEnded: when a worker's thread or the engine has ended.
+        Raises WorkerEnded when a worker's thread or the engine has ended.
         """
         threads = [
             threading.Thread(target=self._loop, args=(worker,), name=worker.name) for worker in self.workers

@@ -32,8 +32,7 @@ def text_map(values: Mapping[str, str | None]) -> str:
 def literal(value: object) -> str:
     """Return a plain value as a literal: numbers, text, and lists and mappings of them; None is NULL.
 
-    Raises:
-        TypeError: for a value of any other kind.
+    Raises TypeError for a value of any other kind.
     """
     if value is None or isinstance(value, str):
         return text(value)

@@ -49,11 +49,7 @@ class Plan:
     faults: Faults = field(default_factory=Faults)
 
     def check(self) -> None:
-        """Refuse a plan that cannot be carried out.
-
-        Raises:
-            ConfigError: with every problem at once.
-        """
+        """Refuse a plan that cannot be carried out. Raises ConfigError with every problem at once."""
         problems = [*_sizes(self), *_shares(self.faults), *_delays(self)]
         if problems:
             raise ConfigError(f"simulate {self.stream}", problems)

@@ -39,10 +39,8 @@ _BOM = b"\xef\xbb\xbf"
 def simulate(plan: Plan, landing: Path) -> Truth:
     """Write the plan's files into ``landing/<stream>`` and return the truth of this call.
 
-    The truth of all calls together is kept in ``landing/<stream>.truth.json``.
-
-    Raises:
-        ConfigError: when the plan cannot be carried out, with every problem.
+    The truth of all calls together is kept in ``landing/<stream>.truth.json``. Raises ConfigError when the plan
+    cannot be carried out, with every problem.
     """
     if plan.stream not in FORMS:
         raise ConfigError("simulate", [Problem("stream", repr(plan.stream), f"one of {', '.join(FORMS)}")])

@@ -31,8 +31,7 @@ def regular(
 ) -> Timeline:
     """Let each source report at a steady pace with some jitter; no source has two rows at one tick.
 
-    Raises:
-        ConfigError: when the pace leaves no room between two rows of a source.
+    Raises ConfigError when the pace leaves no room between two rows of a source.
     """
     slots = _slots(rows, gaps)
     per_source = -(-slots // sources)
@@ -55,8 +54,7 @@ def irregular(
 ) -> Timeline:
     """Let rows happen at random, a few sources far more often than the rest; a gap silences all of them.
 
-    Raises:
-        ConfigError: when there are more rows than microseconds.
+    Raises ConfigError when there are more rows than microseconds.
     """
     slots = _slots(rows, gaps)
     if slots > duration_us:

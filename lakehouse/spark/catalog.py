@@ -43,11 +43,8 @@ def _paths(settings: SparkHome) -> Iterator[Location]:
 def open_session(settings: SparkHome) -> SparkSession:
     """Start this process's session, in which the home's tables have names.
 
-    Cost: the start of the session, and some tenths of a second for each table.
-
-    Raises:
-        RuntimeError: when jars are missing, with the command that fetches them.
-        ClusterUnavailable: when no master answers.
+    Cost: the start of the session, and some tenths of a second for each table. Raises RuntimeError when jars are
+    missing, with the command that fetches them; ClusterUnavailable when no master answers.
     """
     own = settings.spark
     options = {ADAPTIVE: "true", **own.options}
@@ -58,10 +55,8 @@ def open_session(settings: SparkHome) -> SparkSession:
 def serve_sessions(settings: SparkHome, host: str, port: int) -> SparkSession:
     """Start a session as ``open_session`` does that serves Spark Connect to whoever has its token, and warm it.
 
-    Where ``[spark] master`` is a server of Spark Connect, this process is that server.
-
-    Raises:
-        RuntimeError, ClusterUnavailable: as ``open_session``.
+    Where ``[spark] master`` is a server of Spark Connect, this process is that server. Raises RuntimeError or
+    ClusterUnavailable as ``open_session``.
     """
     own = settings.spark
     options = {
@@ -82,8 +77,7 @@ def serve_sessions(settings: SparkHome, host: str, port: int) -> SparkSession:
 def result_of(spark: SparkSession, statement: str) -> DataFrame:
     """Return the rows of a statement, which runs when they are asked for.
 
-    Raises:
-        WrongStatement: with Spark's first sentence, without its plan.
+    Raises WrongStatement with Spark's first sentence, without its plan.
     """
     try:
         return spark.sql(statement)

@@ -110,8 +110,7 @@ def _escaped(text: str) -> str:
 def join_cluster(session: SparkSession, settings: SparkHome) -> None:
     """Send the package to the workers, look at each of them, and let partitions follow their cores.
 
-    Raises:
-        ClusterUnavailable: when no worker takes a task, or one differs from the driver in what counts.
+    Raises ClusterUnavailable when no worker takes a task, or one differs from the driver in what counts.
     """
     archive = str(package_archive(settings.layout.packages))
     if settings.spark.is_connect:
@@ -127,8 +126,7 @@ def join_cluster(session: SparkSession, settings: SparkHome) -> None:
 def look_in_time(session: SparkSession, settings: SparkHome) -> tuple[list[str], int]:
     """Return what is wrong with the workers, and how many cores they have.
 
-    Raises:
-        ClusterUnavailable: when none takes a task in time.
+    Raises ClusterUnavailable when none takes a task in time.
     """
     waited_s = _WORKERS_S[settings.spark.is_standalone]
     pool = ThreadPoolExecutor(1)

@@ -21,8 +21,7 @@ _TYPES: dict[str, pa.DataType] = {
 def schema_of(columns: str) -> pa.Schema:
     """Return columns with their types and comments, as ``CREATE TABLE`` of Spark's SQL has them.
 
-    Raises:
-        KeyError: at a type that no table has.
+    Raises KeyError at a type that no table has.
     """
     from sqlglot import exp, parse_one
 

@@ -105,8 +105,7 @@ def damaged_jars() -> list[Path]:
 def fetch(jar: Jar) -> None:
     """Fetch a jar and keep it; a reader finds all of it or nothing.
 
-    Raises:
-        JarsUnavailable: when no repository has it, or its hash is another; nothing is kept then.
+    Raises JarsUnavailable when no repository has it, or its hash is another; nothing is kept then.
     """
     local = Path.home() / ".m2" / "repository" / jar.path_in_repository
     content = local.read_bytes() if local.is_file() else b""

@@ -60,8 +60,7 @@ class EngineIncomplete(Permanent, RuntimeError):
 def build_session(settings: SparkHome) -> SparkSession:
     """Return this process's session, which starts Spark when something is first asked of it.
 
-    Raises:
-        EngineIncomplete: when jars are missing, with the command that fetches them.
+    Raises EngineIncomplete when jars are missing, with the command that fetches them.
     """
     if settings.engine.runner == "spark" and settings.spark.is_connect:
         if package := lacking_package():
@@ -113,8 +112,7 @@ class LazySession:
 def started_session(settings: SparkHome) -> SparkSession:
     """Return the session as ``build_session`` does, started, for who reads tables by Spark itself.
 
-    Raises:
-        EngineIncomplete: also if Spark has no connector to the tables, which tasks of the engine do without.
+    Raises EngineIncomplete: also if Spark has no connector to the tables, which tasks of the engine do without.
     """
     _require_connector(settings)
     return cast(LazySession, build_session(settings)).started()
@@ -187,8 +185,7 @@ def _answers(session: SparkSession) -> bool:
 def naming_death() -> Iterator[None]:
     """Let what fails because Spark's JVM has ended say so.
 
-    Raises:
-        EngineEnded: in the place of an error that came of its end.
+    Raises EngineEnded in the place of an error that came of its end.
     """
     try:
         yield
@@ -281,8 +278,7 @@ def _start(settings: SparkHome) -> SparkSession:
 def _require_connector(settings: SparkHome) -> None:
     """Return if Spark can read and write the tables where they are.
 
-    Raises:
-        EngineIncomplete: if the connector's jars are missing, or the options that it cannot do without.
+    Raises EngineIncomplete if the connector's jars are missing, or the options that it cannot do without.
     """
     scheme, options = settings.tables.scheme, settings.spark.options
     # A server of Spark Connect has connectors of its own.

@@ -114,10 +114,8 @@ def replace_rollup(
 ) -> None:
     """Make the stream's rollup table of these files and today's declaration, in one commit.
 
-    What was there stays for readers of earlier versions; which writes were already made is remembered.
-
-    Raises:
-        LeaseLost: when another process has taken the lease meanwhile.
+    What was there stays for readers of earlier versions; which writes were already made is remembered. Raises
+    LeaseLost when another process has taken the lease meanwhile.
     """
     told = {**_STATS, "tidemark.definition": stream.definition(), **kept(), **properties}
     replace_table(table, as_json(rollup_schema(stream)), told, added)

@@ -36,10 +36,8 @@ def replacing(
 
     A ``durable`` file is on disk before it has its name, and the name before this returns. ``mode`` are its
     permissions, less the process's mask. The draft lies in the same folder unless ``beside`` names another of the same
-    file system. ``is_new``: nothing may have this name yet.
-
-    Raises:
-        FileExistsError: when a file that should be new is there.
+    file system. ``is_new``: nothing may have this name yet. Raises FileExistsError when a file that should be new is
+    there.
     """
     folder = beside or path.parent
     for needed in {folder, path.parent}:

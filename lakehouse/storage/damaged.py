@@ -17,8 +17,7 @@ class DamagedFile(Permanent, ValueError):
 def naming(path: Location, do: str = RESTORE) -> Iterator[None]:
     """Let what cannot be read of a file end with an error that names it and says what to ``do``.
 
-    Raises:
-        DamagedFile: in the place of errors about its content.
+    Raises DamagedFile in the place of errors about its content.
     """
     try:
         yield

@@ -37,11 +37,7 @@ class Message:
 
     @staticmethod
     def from_line(line: bytes | str) -> Message:
-        """Read a message back.
-
-        Raises:
-            ValueError: when the line is none.
-        """
+        """Read a message back. Raises ValueError when the line is none."""
         fields = json.loads(line)
         try:
             payload = (

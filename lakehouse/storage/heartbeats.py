@@ -57,8 +57,7 @@ class Heartbeat:
 def write_heartbeat(layout: Home, heartbeat: Heartbeat) -> None:
     """Put a heartbeat in place of the one before. A database that is away is told in the log, and waited for by nobody.
 
-    Raises:
-        OSError: when its file cannot be written.
+    Raises OSError when its file cannot be written.
     """
     fields = asdict(heartbeat)
     told = fields | dict(fields.pop("figures"))

@@ -55,8 +55,7 @@ def meanings(part: Part, definition: str, statement: str) -> tuple[str, str] | N
 def require_same(part: Part, query: str, definition: str, statement: str) -> None:
     """Refuse a query that means something other than when its first batch began.
 
-    Raises:
-        QueryChanged: with what to do.
+    Raises QueryChanged with what to do.
     """
     if changed := meanings(part, definition, statement):
         before, now = changed

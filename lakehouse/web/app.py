@@ -164,11 +164,7 @@ def _at_most(most: int, receive: Receive) -> Receive:
 
 
 def build_server(layout: Home, bind: str, options: WebOptions) -> uvicorn.Server:
-    """Return a server of a home at ``HOST:PORT``.
-
-    Raises:
-        BindRefused: as ``checked``.
-    """
+    """Return a server of a home at ``HOST:PORT``. Raises BindRefused as ``checked``."""
     host, port = checked(layout, bind)
     config = config_of(create_app(layout, options), host=host, port=port, timeout_graceful_shutdown=5)
     return uvicorn.Server(config)

@@ -236,8 +236,7 @@ def _quarantine(request: Request, stream: str) -> Location:
 def _one_folder(name: str) -> str:
     """Return the name of a stream or query, which is one folder and not a way to others.
 
-    Raises:
-        Problem: 404 where it is.
+    Raises Problem: 404 where it is.
     """
     if "/" in name or name in ("", ".", ".."):
         raise Problem(404, "Not found", "no stream or query has such a name")

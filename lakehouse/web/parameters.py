@@ -96,8 +96,7 @@ def series_question(
 def microseconds_of(given: str, name: str, default: int) -> int:
     """Return microseconds UTC of an ISO time, or of a number of them such as 1767225600000000us.
 
-    Raises:
-        Problem: 400 where it is neither, or outside the years 1 to 9999.
+    Raises Problem: 400 where it is neither, or outside the years 1 to 9999.
     """
     if not given:
         return default
@@ -109,11 +108,7 @@ def microseconds_of(given: str, name: str, default: int) -> int:
 
 
 def keys(where: Sequence[str]) -> dict[str, str | None]:
-    """Return ``key=value`` texts as a mapping; each key once.
-
-    Raises:
-        Problem: 400 where one is no such text.
-    """
+    """Return ``key=value`` texts as a mapping; each key once. Raises Problem: 400 where one is no such text."""
     found: dict[str, str | None] = {}
     for one in where:
         key, equals, value = one.partition("=")

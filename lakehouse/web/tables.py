@@ -245,11 +245,7 @@ def _waits(reader: PublishedReader, query: str, limit: int) -> Rows:
 
 
 def _table(reader: PublishedReader, query: str, found: str) -> str:
-    """Return the table of what a query found.
-
-    Raises:
-        Problem: 404, naming what there is.
-    """
+    """Return the table of what a query found. Raises Problem: 404, naming what there is."""
     check_query(reader, query)
     if found not in _FOUND:
         raise Problem(
@@ -267,11 +263,7 @@ def _table(reader: PublishedReader, query: str, found: str) -> str:
 
 
 def check_query(reader: PublishedReader, query: str) -> None:
-    """Refuse a query that is not published.
-
-    Raises:
-        Problem: 404, naming those that are.
-    """
+    """Refuse a query that is not published. Raises Problem: 404, naming those that are."""
     names = [row[0] for row in reader.connection.execute("SELECT query FROM queries ORDER BY 1").fetchall()]
     if query not in names:
         raise Problem(404, "Not found", unknown("published query", query, names))

@@ -48,9 +48,8 @@ class Versions:
     def look(self) -> int:
         """Return the number of the current version, after what is published elsewhere was downloaded.
 
-        Raises:
-            NotPublished: before the first publish.
-            StoreUnavailable, ObjectUnread: when there is none here, and the store does not give it.
+        Raises NotPublished before the first publish; StoreUnavailable or ObjectUnread when there is none here, and
+        the store does not give it.
         """
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_S
@@ -60,8 +59,7 @@ class Versions:
     def current(self) -> int:
         """Return the number of the current version that is here: one small file is read.
 
-        Raises:
-            NotPublished: before the first publish.
+        Raises NotPublished before the first publish.
         """
         version = current_version(self._layout.serving)
         if version is None:
@@ -70,11 +68,7 @@ class Versions:
 
     @contextmanager
     def reader(self, version: int) -> Iterator[PublishedReader]:
-        """Give this thread a reader of a version.
-
-        Raises:
-            VersionGone: when it is not kept.
-        """
+        """Give this thread a reader of a version. Raises VersionGone when it is not kept."""
         if version not in self._open:
             # One that has to be fetched first must not hold up questions about others.
             hold_downloaded(self._layout, version).close()

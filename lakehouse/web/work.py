@@ -60,9 +60,8 @@ class Work:
     async def run(self, request: Request, work: Callable[[Stop], T], is_statement: bool = False) -> T:
         """Return what a work returns; ``is_statement`` where it is a statement of other people.
 
-        Raises:
-            Problem: 503 where too many wait already, 504 where it took too long.
-            ClientLeft: when the client has gone.
+        Raises Problem: 503 where too many wait already, 504 where it took too long; ClientLeft when the client has
+        gone.
         """
         if self._free <= 0:
             raise _busy()

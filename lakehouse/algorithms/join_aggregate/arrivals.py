@@ -24,10 +24,8 @@ class Arrivals:
     def take(self, rows: Rows, ticks_us: Int64s) -> list[tuple[int, Rows]]:
         """Return for each tick the rows that enter up to it, in the order above; the others wait.
 
-        Rows that no later tick can find in their windows are dropped. Cost: O(n log n) of the rows that wait.
-
-        Raises:
-            ValueError: rows lack columns or are of sides that the shape does not have; ticks do not ascend.
+        Rows that no later tick can find in their windows are dropped. Cost: O(n log n) of the rows that wait. Raises
+        ValueError: rows lack columns or are of sides that the shape does not have, or ticks do not ascend.
         """
         ticks = ascending(ticks_us, self.tick_us)
         rows = fitted(self.shape, rows)
@@ -49,11 +47,7 @@ class Arrivals:
 
 
 def ascending(ticks_us: Int64s, after_us: int) -> Int64s:
-    """Return ticks as an array.
-
-    Raises:
-        ValueError: they do not ascend, or are not after the last one before them.
-    """
+    """Return ticks as an array. Raises ValueError when they do not ascend, or come before the last one."""
     ticks = np.ascontiguousarray(ticks_us, np.int64)
     if np.any(np.diff(ticks, prepend=after_us) <= 0):
         raise ValueError("expected ticks that ascend and are later than any before, found one that is not")
@@ -63,8 +57,7 @@ def ascending(ticks_us: Int64s, after_us: int) -> Int64s:
 def fitted(shape: Shape, rows: Rows) -> Rows:
     """Return rows with what the shape reads; attributes that are not carried and groups that do not count are 0.
 
-    Raises:
-        ValueError: columns are missing, or rows are of sides that the shape does not have.
+    Raises ValueError when columns are missing, or rows are of sides that the shape does not have.
     """
     found = rows.keys.shape[1], rows.values.shape[1]
     if found[0] < shape.width or found[1] < shape.columns:

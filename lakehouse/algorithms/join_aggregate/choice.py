@@ -43,8 +43,7 @@ def cheapest(shape: Shape) -> tuple[str, str]:
 def build(name: str, shape: Shape, slack_us: int = 0) -> JoinAggregate:
     """Return an empty method by its name; ``slack_us``: how far behind the last tick one that is ``Revising`` can.
 
-    Raises:
-        ValueError: there is no such method, or it cannot run the shape.
+    Raises ValueError when there is no such method, or it cannot run the shape.
     """
     if name not in METHODS:
         raise ValueError(f"expected a method out of {', '.join(METHODS)}, found {name}")
@@ -56,11 +55,7 @@ def build(name: str, shape: Shape, slack_us: int = 0) -> JoinAggregate:
 
 
 def refuse_unless_able(name: str, shape: Shape) -> None:
-    """Do nothing if a method can run a shape.
-
-    Raises:
-        ValueError: it cannot, with the reason.
-    """
+    """Do nothing if a method can run a shape. Raises ValueError when it cannot, with the reason."""
     if why_not := _why_not(name, shape):
         raise ValueError(f"{name} cannot run this: {why_not}")
 

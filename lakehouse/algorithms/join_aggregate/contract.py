@@ -132,8 +132,8 @@ class Rows:
     ) -> Self:
         """Return rows; without ``row`` they are numbered from 0, without ``group`` all are in group 0.
 
-        Raises:
-            ValueError: columns differ in length, a side is negative, a time beyond +-2^60 us, a value beyond +-2^900.
+        Raises ValueError when columns differ in length, a side is negative, a time beyond +-2^60 us, a value beyond
+        +-2^900.
         """
         side = np.asarray(side, np.int8)
         n = len(side)
@@ -231,10 +231,8 @@ class JoinAggregate(Protocol):
         """Take rows in and return the answers at the ticks, which ascend and are later than any tick before.
 
         Rows come in any order and may enter before the last tick: they count at ticks from now on. Rows that enter
-        after the last of these ticks wait. Rows that have left by then are let go of.
-
-        Raises:
-            OverflowError: when a count goes beyond 2^63 - 1; the state is not to be used any more.
+        after the last of these ticks wait. Rows that have left by then are let go of. Raises OverflowError when a
+        count goes beyond 2^63 - 1; the state is not to be used any more.
         """
 
     def rows(self) -> Rows:

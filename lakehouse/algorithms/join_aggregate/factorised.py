@@ -185,9 +185,8 @@ class Factorised:
     def advance(self, rows: Rows, ticks_us: Int64s) -> Partials:
         """Take rows in and return the answers at the ticks; cost as above.
 
-        Raises:
-            ValueError: rows lack columns or are of sides that the shape does not have; ticks do not ascend.
-            OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
+        Raises ValueError when rows lack columns or are of sides that the shape does not have, or ticks do not ascend.
+        Raises OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
         """
         ticks = ascending(ticks_us, self._tick_us)
         rows = fitted(self.shape, rows)

@@ -100,11 +100,7 @@ class KeyTotals:
         self.groups = group_slots, _table_of(whole[:, :group_width])
 
     def make_room(self) -> None:
-        """Make room for what the kernels lacked.
-
-        Raises:
-            OverflowError: it was a count.
-        """
+        """Make room for what the kernels lacked. Raises OverflowError when it was a count."""
         match int(self.state[LACK]):
             case kernels.STRIPS:
                 self._make_room_for_strips()

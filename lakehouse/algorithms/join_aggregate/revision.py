@@ -72,10 +72,7 @@ def merged(shape: Shape, parts: Sequence[Partials]) -> Partials:
     """Return partials of the same ticks and groups as one: counts and sums added, extremes compared.
 
     Sums are added in the order of the parts, as two floats: within 2^-100 of their magnitudes, and whole numbers up
-    to 2^104 exactly.
-
-    Raises:
-        OverflowError: when a count goes beyond 2^63 - 1.
+    to 2^104 exactly. Raises OverflowError when a count goes beyond 2^63 - 1.
     """
     whole = Partials.joined([Partials.none(shape), *parts])
     whole = whole[np.lexsort((*whole.group.T[::-1], whole.tick_us))]

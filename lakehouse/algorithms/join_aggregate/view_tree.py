@@ -156,9 +156,8 @@ class ViewTree:
     def advance(self, rows: Rows, ticks_us: Int64s) -> Partials:
         """Take rows in and return the answers at the ticks; cost as above.
 
-        Raises:
-            ValueError: rows lack columns or are of sides that the shape does not have; ticks do not ascend.
-            OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
+        Raises ValueError when rows lack columns or are of sides that the shape does not have, or ticks do not ascend.
+        Raises OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
         """
         ticks = ascending(ticks_us, self._tick_us)
         rows = fitted(self.shape, rows)
@@ -185,10 +184,8 @@ class ViewTree:
     def revise(self, rows: Rows, ticks_us: Int64s) -> Partials:
         """Take rows in that enter up to the last tick, as if they had not been late; return what answers gain.
 
-        Ticks ascend, and are all at which such a row is in its window, back to the slack before the last one.
-
-        Raises:
-            OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
+        Ticks ascend, and are all at which such a row is in its window, back to the slack before the last one. Raises
+        OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
         """
         rows, ticks = fitted(self.shape, rows), np.ascontiguousarray(ticks_us, np.int64)
         stays = rows.leave_us >= self._tick_us

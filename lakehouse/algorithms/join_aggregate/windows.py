@@ -209,8 +209,7 @@ class WindowJoin:
     def advance(self, rows: Rows, ticks_us: Int64s) -> Partials:
         """Take rows in and return the answers at the ticks.
 
-        Raises:
-            ValueError: rows lack columns or are of sides that the shape does not have; ticks do not ascend.
+        Raises ValueError when rows lack columns or are of sides that the shape does not have, or ticks do not ascend.
         """
         answers = [Partials.none(self.shape)]
         for tick, entering in self._arrivals.take(rows, ticks_us):

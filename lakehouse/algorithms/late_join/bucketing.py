@@ -15,10 +15,7 @@ from lakehouse.algorithms.late_join.probing import Plan
 def place_in_buckets(condition: Condition, batch: Batch, buckets: int) -> tuple[Int64s, Int64s]:
     """Return positions of rows, ascending and some of them repeatedly, and the bucket in which each is used.
 
-    Rows that cannot join are in bucket 0, which counts them.
-
-    Raises:
-        ValueError: there is no bucket.
+    Rows that cannot join are in bucket 0, which counts them. Raises ValueError when there is no bucket.
     """
     if buckets < 1:
         raise ValueError(f"expected at least one bucket, found {buckets}")

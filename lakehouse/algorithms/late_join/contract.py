@@ -78,10 +78,8 @@ class Batch:
     ) -> Self:
         """Return a batch; without ``row`` rows are numbered from 0, without ``arrival_us`` event time stands for it.
 
-        Without ``source`` the key stands for it.
-
-        Raises:
-            ValueError: columns differ in length, a side is not 0 or 1, or an event time is beyond +-2^60 us.
+        Without ``source`` the key stands for it. Raises ValueError when columns differ in length, a side is not 0 or 1,
+        or an event time is beyond +-2^60 us.
         """
         side, event = np.asarray(side, np.int8), np.asarray(event_us, np.int64)
         n = len(side)

@@ -55,8 +55,7 @@ class NeededSlack:
         spare: how many rows both sides may hold whether they are needed or not; with few rows known, more slack than
             the past asks for is taken while it costs no more than these.
 
-    Raises:
-        ValueError: a share is outside (0, 1], a time below 1 us, or no period is remembered.
+    Raises ValueError when a share is outside (0, 1], a time below 1 us, or no period is remembered.
     """
 
     def __init__(

@@ -47,8 +47,7 @@ class PaperSlack:
         granularity_us: the finest difference between slacks, g.
         reading: whether the largest delay is that of the whole history or of the last step.
 
-    Raises:
-        ValueError: the recall is outside (0, 1) or the step does not divide the period.
+    Raises ValueError when the recall is outside (0, 1) or the step does not divide the period.
     """
 
     def __init__(

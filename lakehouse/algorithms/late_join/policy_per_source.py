@@ -54,8 +54,7 @@ class PerSource(NeededSlack):
         few: with fewer pairs in the latest period, what sources find and what logged rows miss is not relied on; by
             default 50 over what the recall allows to be missed, 1,000 pairs at 0.95.
 
-    Raises:
-        ValueError: as ``NeededSlack``; or a setting here is below 0, or ``gone_us`` below ``step_us``.
+    Raises ValueError as ``NeededSlack``; or a setting here is below 0, or ``gone_us`` below ``step_us``.
     """
 
     def __init__(

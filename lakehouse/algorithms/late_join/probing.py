@@ -70,8 +70,7 @@ class Plan:
     def of(cls, condition: Condition) -> Plan:
         """Return the plan of a condition.
 
-        Raises:
-            ValueError: a width or radius is neither 0 nor within 1e-100 and 1e100, or an operator is unknown.
+        Raises ValueError when a width or radius is neither 0 nor within 1e-100 and 1e100, or an operator is unknown.
         """
         around, at = np.array([-1, 0, 1]), _first_columns(condition)
         match condition:
@@ -91,8 +90,7 @@ class Plan:
     def cells(self, batch: Batch) -> tuple[Int64s, Bools]:
         """Return each row's cell, and which rows can join at all.
 
-        Raises:
-            ValueError: the batch has fewer columns of numbers than the condition reads.
+        Raises ValueError when the batch has fewer columns of numbers than the condition reads.
         """
         if batch.numbers.shape[1] < self.columns:
             raise ValueError(f"expected {self.columns} columns of numbers, found {batch.numbers.shape[1]}")

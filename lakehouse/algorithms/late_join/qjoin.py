@@ -122,8 +122,7 @@ class QJoin:
     def process(self, batch: Batch) -> Outcome:
         """Join rows in processing order; cost as above.
 
-        Raises:
-            ValueError: the batch lacks columns of numbers that the condition reads.
+        Raises ValueError when the batch lacks columns of numbers that the condition reads.
         """
         cells, usable = map(read_only, self._plan.cells(batch))
         refused = np.zeros(len(batch), np.bool_)

@@ -19,8 +19,7 @@ def covering_ranges(first: Int64s, last: Int64s, most: int) -> list[tuple[int, i
     >>> covering_ranges(np.array([0, 50, 5]), np.array([10, 60, 12]), most=4)
     [(0, 12), (50, 60)]
 
-    Raises:
-        ValueError: where a range ends before it begins, or none is allowed.
+    Raises ValueError where a range ends before it begins, or none is allowed.
     """
     if most < 1 or np.any(last < first):
         raise ValueError("expected at least one range, and none that ends before it begins")

@@ -49,8 +49,7 @@ def missing_pairs(
         horizon_us: what was logged with each, int64.
         wait_us: stream time of the repair less the logged ``time_us`` of each logged row; 0 where it is not given.
 
-    Raises:
-        ValueError: logged positions and horizons differ in number.
+    Raises ValueError when logged positions and horizons differ in number.
     """
     if len(logged) != len(horizon_us):
         raise ValueError(

@@ -114,8 +114,7 @@ class Centre:
     def advance(self, at_us: int) -> Cost:
         """Take off the rows that are older than their windows at a time; return what telling that costs.
 
-        Raises:
-            ValueError: the time is before the last.
+        Raises ValueError when the time is before the last.
         """
         if at_us < self.at_us:
             raise ValueError(f"expected a time from {self.at_us} us on, found {at_us}")
@@ -133,10 +132,8 @@ class Centre:
         """Return a block's plan and add its vector, as of the last time given.
 
         ``parts``: vectors that add up to it, each with the time from which the windows of its rows count; rows that
-        are beyond their window by then can be met until the time moves on.
-
-        Raises:
-            ValueError: there is no such site; nothing is changed then.
+        are beyond their window by then can be met until the time moves on. Raises ValueError when there is no such
+        site; nothing is changed then.
         """
         number = self.query.sites.number(site)
         stored, passed = self.synopsis.stored_at(vector.entries), vector
@@ -150,8 +147,7 @@ class Centre:
     def add(self, site: str, vector: Vector, parts: Sequence[tuple[int, Vector]] | None = None) -> None:
         """Add a block's vector without a plan, as of rows that are stored at its site already; parts as above.
 
-        Raises:
-            ValueError: there is no such site; nothing is changed then.
+        Raises ValueError when there is no such site; nothing is changed then.
         """
         number = self.query.sites.number(site)
         self.synopsis.increment(number, vector)
@@ -219,8 +215,7 @@ class Centre:
     def restore(self, snapshot: Snapshot) -> None:
         """Become the centre that the snapshot was taken of; query, synopsis, ordering and sending must be the same.
 
-        Raises:
-            ValueError: the snapshot is of another centre.
+        Raises ValueError when the snapshot is of another centre.
         """
         if snapshot.method != self._name():
             raise ValueError(f"expected a snapshot of {self._name()}, found one of {snapshot.method}")

@@ -41,9 +41,8 @@ class Sites:
     def of(cls, names: Any, transfer: Any) -> Self:
         """Return sites; costs need not be the same both ways.
 
-        Raises:
-            ValueError: fewer than two sites, a name twice, costs that are not one finite number from 0 for every
-                way between the sites, or a cost from a site to itself.
+        Raises ValueError when fewer than two sites, a name twice, costs that are not one finite number from 0 for every
+        way between the sites, or a cost from a site to itself.
         """
         sites = cls(tuple(names), np.array(transfer, np.float64))
         sites._validate()
@@ -69,11 +68,7 @@ class Sites:
         return len(self.names)
 
     def number(self, name: str) -> int:
-        """Return the number of a site.
-
-        Raises:
-            ValueError: there is no such site.
-        """
+        """Return the number of a site. Raises ValueError when there is no such site."""
         if name not in self.names:
             raise ValueError(f"expected one of the sites {', '.join(self.names)}, found {name!r}")
         return self.names.index(name)
@@ -119,8 +114,7 @@ class Vector:
     def of(cls, entries: Any, counts: Any, sums: Any = None) -> Self:
         """Return the vector of entries in any order with their counts.
 
-        Raises:
-            ValueError: columns differ in length, an entry is there twice, or a count is below 1.
+        Raises ValueError when columns differ in length, an entry is there twice, or a count is below 1.
         """
         entries, counts = np.asarray(entries, np.int64), np.asarray(counts, np.int64)
         numbers = np.zeros((len(entries), 0), np.int64) if sums is None else np.asarray(sums, np.int64)

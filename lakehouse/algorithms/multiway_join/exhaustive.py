@@ -26,11 +26,7 @@ class Smje:
     is_sent = True
 
     def choose(self, trip: Trip) -> Int64s:
-        """Return the cheapest order.
-
-        Raises:
-            ValueError: there are too many stops; ``Smjh`` takes them.
-        """
+        """Return the cheapest order. Raises ValueError when there are too many stops; ``Smjh`` takes them."""
         legs = trip.legs
         if len(legs.stops) > MOST_STOPS:
             raise ValueError(

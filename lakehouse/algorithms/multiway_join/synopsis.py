@@ -35,8 +35,7 @@ class Synopsis(Protocol):
     def decrement(self, site: int, vector: Vector) -> None:
         """Take a vector off a site's.
 
-        Raises:
-            ValueError: the site has not so many rows of an entry; nothing is changed then.
+        Raises ValueError when the site has not so many rows of an entry; nothing is changed then.
         """
 
     def stored_at(self, entries: Int64s) -> Int64s:

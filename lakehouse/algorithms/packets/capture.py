@@ -72,10 +72,8 @@ class Capture:
     The packets do not depend on where the pieces are cut. A stream that cannot be followed gives what came before,
     then a Damage from ``finish``: reason ``truncated_file`` (it ends inside a record) or ``malformed``.
 
-    Cost: O(packets), in Python. Memory: the packets of a piece and the record across its end.
-
-    Raises:
-        NoCapture: from ``feed``, when the stream begins as neither format does.
+    Cost: O(packets), in Python. Memory: the packets of a piece and the record across its end. Raises NoCapture from
+    ``feed``, when the stream begins as neither format does.
     """
 
     def __init__(self) -> None:

@@ -70,10 +70,8 @@ class Statistics:
     """Measurements of an interval. ``arrived_per_s`` is V by stream; n and S are operators x sides, float64.
 
     ``handled_per_s`` is n, ``selectivity`` is S; an operator that reads one input has them at ``LEFT``. ``switch_us``:
-    what it took to turn from one operator to another.
-
-    Raises:
-        ValueError: a value is not finite or negative, or n is 0.
+    what it took to turn from one operator to another. Raises ValueError when a value is not finite or negative, or n is
+    0.
     """
 
     arrived_per_s: Float64s

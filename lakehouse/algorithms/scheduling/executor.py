@@ -81,10 +81,8 @@ class Executor:
     """All registered queries on one machine; see the module.
 
     ``states``: what became of each query. ``peak_waiting``: by operator the most rows that waited in front of it.
-
-    Raises:
-        ValueError: the queries make no network, or the limit is below 1 byte.
-        TypeError: an operator is no predicate.
+    Raises ValueError when the queries make no network, or the limit is below 1 byte; TypeError when an operator is no
+    predicate.
     """
 
     def __init__(
@@ -144,10 +142,8 @@ class Executor:
     def offer(self, stream: str, rows: Rows, since_us: int | None = None) -> bool:
         """Take a batch of a stream in for all its readers; return False, and take nothing, when memory is full.
 
-        ``since_us``: when it came, by the executor's clock; now if it is None.
-
-        Raises:
-            ValueError: no query reads the stream.
+        ``since_us``: when it came, by the executor's clock; now if it is None. Raises ValueError: no query reads the
+        stream.
         """
         if stream not in self.network.streams:
             raise ValueError(f"expected one of the streams {', '.join(self.network.streams)}, found {stream}")

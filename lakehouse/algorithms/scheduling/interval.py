@@ -24,8 +24,7 @@ from lakehouse.algorithms.scheduling.policy import Policy, first_plan
 class Interval:
     """Tau and how it changes: doubled after ``patience`` intervals with the same order, within the bounds.
 
-    Raises:
-        ValueError: not 10 us <= least <= length <= most, or the patience is below 1.
+    Raises ValueError: not 10 us <= least <= length <= most, or the patience is below 1.
     """
 
     length_us: int = 200 * MILLISECOND
@@ -60,10 +59,8 @@ class Replanning:
 
     ``due_us``: when ``advance`` has something to do. ``counts``: what the caller counts into. ``changes``: how often
     the order changed. ``known``: what an earlier run showed; the first plan is made from it, and what the first
-    intervals do not reach keeps it.
-
-    Raises:
-        ValueError: what is known is of another network, or the policy moved an operator out of its segment.
+    intervals do not reach keeps it. Raises ValueError: what is known is of another network, or the policy moved an
+    operator out of its segment.
     """
 
     def __init__(
@@ -102,8 +99,7 @@ class Replanning:
     def advance(self, now_us: int) -> bool:
         """Plan once 90 % of the interval have passed; return whether it ended and a new plan is in force.
 
-        Raises:
-            ValueError: the policy moved an operator out of its segment.
+        Raises ValueError when the policy moved an operator out of its segment.
         """
         if self._next is None and now_us >= self.due_us:
             self._next = self._planned(now_us - self._start_us)

@@ -62,9 +62,8 @@ class Network:
     def of(cls, queries: Sequence[Query]) -> Network:
         """Return the network of these queries.
 
-        Raises:
-            ValueError: there is no query, a name is empty or comes twice, a query has no operator, or a deadline is
-                below 1 us.
+        Raises ValueError when there is no query, a name is empty or comes twice, a query has no operator, or a deadline
+        is below 1 us.
         """
         _refuse(queries)
         laid = _Layout()

@@ -27,11 +27,7 @@ class Predicate(Operator):
     commutes: bool = True
 
     def mask(self, chunk: Chunk) -> Bools:
-        """Return which of the chunk's rows pass.
-
-        Raises:
-            ValueError: it did not return one value a row.
-        """
+        """Return which of the chunk's rows pass. Raises ValueError when it did not return one value a row."""
         if self.shared is None:
             return self._asked(chunk.rows(self.columns))
         verdicts = chunk.batch.verdicts_of(self.shared)
@@ -54,11 +50,7 @@ class Predicate(Operator):
 
 
 def require_runnable(operator: Operator | Join) -> Predicate:
-    """Return an operator that can be run.
-
-    Raises:
-        TypeError: it is no predicate.
-    """
+    """Return an operator that can be run. Raises TypeError when it is no predicate."""
     if not isinstance(operator, Predicate):
         raise TypeError(f"operator {operator.name}: expected a Predicate, found {type(operator).__name__}")
     return operator

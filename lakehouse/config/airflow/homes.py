@@ -84,8 +84,7 @@ class AirflowHome:
 def airflow_homes() -> list[AirflowHome]:
     """Return the homes whose DAGs this process's Airflow has.
 
-    Raises:
-        ConfigError: a configuration is not there or no TOML, its section is wrong, or two have one prefix.
+    Raises ConfigError when a configuration is not there or no TOML, its section is wrong, or two have one prefix.
     """
     named = os.environ.get(CONFIGS)
     if not named:
@@ -104,8 +103,7 @@ def airflow_homes() -> list[AirflowHome]:
 def airflow_home(path: Path, home: Path | None = None, named: str | None = None) -> AirflowHome:
     """Return what DAGs need of one configuration; ``home`` wins over the file.
 
-    Raises:
-        ConfigError: as ``airflow_homes``.
+    Raises ConfigError as ``airflow_homes``.
     """
     if not path.is_file():
         raise ConfigError(str(path), [Problem("file", "none", "a configuration; `tidemark init` writes one")])

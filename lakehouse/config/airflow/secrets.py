@@ -55,8 +55,7 @@ _SHOWN = {
 def references(table: dict[str, str]) -> dict[str, str]:
     """Return a section of references.
 
-    Raises:
-        ValueError: with what is expected, for a key or reference that is none; what it says may be a secret itself.
+    Raises ValueError with what is expected, for a key or reference that is none; what it says may be a secret itself.
     """
     for key, reference in table.items():
         if key not in _FILLED and not _VARIABLE.fullmatch(key):
@@ -77,8 +76,7 @@ def is_given(key: str) -> bool:
 def require_given(source: str, secrets: Mapping[str, str]) -> None:
     """Refuse settings that only Airflow has, in a process that is none of its tasks.
 
-    Raises:
-        ConfigError: with each one's variables. Stores, clients and Kafka's options say themselves what they lack.
+    Raises ConfigError with each one's variables. Stores, clients and Kafka's options say themselves what they lack.
     """
     problems = []
     for key, reference in secrets.items():
@@ -94,9 +92,7 @@ def filled(key: str, part: str, connection: Mapping[str, str]) -> Iterator[tuple
     """Yield name and value of each variable that a Connection fills, and whether it is a secret.
 
     ``part``: of a variable of one's own, the name of its value; ``connection``: fields of a Connection and its extra.
-
-    Raises:
-        ConfigError: when the Connection lacks all of it, or asks for a role, which a profile would have to take on.
+    Raises ConfigError when the Connection lacks all of it, or asks for a role, which a profile would have to take on.
     """
     parts = {**connection, **_made(connection)}
     wanted = _FILLED.get(key, {key: part})

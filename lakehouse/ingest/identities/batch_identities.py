@@ -271,8 +271,7 @@ def without_repeats(item: dict[str, Any], *, reading: Reading) -> Iterator[pa.Ta
 def _conflicts(rows: pa.Table, item: Output, reading: Reading) -> Iterator[pa.Table]:
     """Yield the records of rows that are conflicts, file by file.
 
-    Raises:
-        SourceChanged: where the file is another one by now.
+    Raises SourceChanged where the file is another one by now.
     """
     if item[KEPT]:
         kept = _rows_at(item[KEPT], rows["row"].to_numpy(), REJECTED)

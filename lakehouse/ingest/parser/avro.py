@@ -30,9 +30,7 @@ def read_avro(record: bytes, schemas: Schemas, has_prefix: bool) -> str:
     """Return a record's JSON text.
 
     A record that ends early or goes on behind its last field was not written with the schema: it is refused whole.
-
-    Raises:
-        Rejected: when it cannot be read.
+    Raises Rejected when it cannot be read.
     """
     schema, content = _parted(record, schemas) if has_prefix else (schemas[0], record)
     return _read(content, schema)

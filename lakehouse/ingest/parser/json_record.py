@@ -114,8 +114,7 @@ class JsonPaths:
     def rows(self, record: dict[str, Any]) -> list[Texts | Rejected]:
         """Return the texts of each row of a record, or why it is none.
 
-        Raises:
-            Rejected: when the record is no row at all.
+        Raises Rejected when the record is no row at all.
         """
         opened = self._opened({(): record}, 0) if self.lists else []
         outer = self._own({(): record}, 0)
@@ -186,8 +185,7 @@ def _inside(items: Items, parts: Parts) -> Any:
 def _member(value: Any, parts: Parts, before: Parts) -> Any:
     """Return what a path leads to, None where there is nothing.
 
-    Raises:
-        Rejected: when it leads through something else than an object, or to a member that is there more than once.
+    Raises Rejected when it leads through something else than an object, or to a member that is there more than once.
     """
     for depth, part in enumerate(parts):
         if not isinstance(value, dict):

@@ -104,8 +104,7 @@ class RecordTexts:
     def _places(self, layout: Layout) -> dict[str, int | None]:
         """Return the place of each wanted field among those of a header.
 
-        Raises:
-            Rejected: when a field is not there and not optional, or no field is.
+        Raises Rejected when a field is not there and not optional, or no field is.
         """
         wanted = self._fields.of_records
         places = wanted.places(layout)

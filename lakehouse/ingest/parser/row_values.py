@@ -33,9 +33,8 @@ class RowValues:
     def of(self, texts: Texts, listed_us: int | None) -> dict[str, Value]:
         """Return the values of a row by column, None where they are missing; ``listed_us``: of its record.
 
-        Raises:
-            Rejected: when the row is not accepted; with its event time where that is known, and if its local time comes
-                twice, with its measures.
+        Raises Rejected when the row is not accepted; with its event time where that is known, and if its local time
+        comes twice, with its measures.
         """
         event = self._event(texts, listed_us)
         try:

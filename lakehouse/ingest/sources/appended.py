@@ -45,10 +45,8 @@ def grows(name: str, source: Source) -> bool:
 def appended(name: str, now: Seen, before: LandedFile | None, source: Source) -> LandedFile | None:
     """Return a file with what is new of it, as a manifest holds it; None where no whole record is.
 
-    ``before``: the file as it was read the last time, if it was.
-
-    Raises:
-        Changed: when it does not begin with what was read.
+    ``before``: the file as it was read the last time, if it was. Raises Changed when it does not begin with what was
+    read.
     """
     if not grows(name, source):
         return landed(name, now, source)

@@ -36,10 +36,8 @@ def is_compressed(name: str) -> bool:
 def inflated(file: IO[bytes], name: str, least: int | None = None) -> Iterator[tuple[bytes, str | None]]:
     """Yield what a compressed file of this name holds, in blocks; the last one of a damaged file has a fault.
 
-    ``least``: the bytes that are put together for a block, by default half of the largest.
-
-    Raises:
-        OSError: when the disk or the store fails.
+    ``least``: the bytes that are put together for a block, by default half of the largest. Raises OSError when the
+    disk or the store fails.
     """
     held, size = list[bytes](), 0
     fault = None

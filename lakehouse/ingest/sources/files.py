@@ -74,10 +74,8 @@ def matching(source: Source, after: str = "") -> Iterator[Found]:
     """Return the files that a source names, by path, without those whose names say that they are unfinished.
 
     Files are named as below the landing folder; a name that is not UTF-8 is escaped, so that tables can hold it.
-    ``after``: of a store, only keys behind this one.
-
-    Raises:
-        StoreUnavailable: when files are on a store that does not answer, or refuses.
+    ``after``: of a store, only keys behind this one. Raises StoreUnavailable when files are on a store that does not
+    answer, or refuses.
     """
     if is_remote(source.path):
         objects = object_store.listed(source.path, source.endpoint, after)
@@ -125,11 +123,9 @@ def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:
 def landed(name: str, known: Seen, source: Source, begin: int = 0, known_lines: int = 0) -> LandedFile:
     """Return a file as a manifest holds it; one that cannot be read is marked so instead of raising.
 
-    A file of this machine is read once for its digest where it is not known; stores tell theirs.
-
-    Raises:
-        Changed: when it is another one already: whoever writes it is not done.
-        StoreUnavailable, ObjectUnread: when a store does not answer, or does not give it now: that says nothing of it.
+    A file of this machine is read once for its digest where it is not known; stores tell theirs. Raises Changed when
+    it is another one already: whoever writes it is not done; StoreUnavailable or ObjectUnread when a store does not
+    answer, or does not give it now: that says nothing of it.
     """
     found, unreadable = Look(), None
     path, content = located(source.path, name), known.digest
@@ -168,10 +164,8 @@ def all_landed(
 ) -> tuple[LandedFile, ...]:
     """Return files as a manifest holds them, without those that wait: their store does not give them, or they change.
 
-    ``look``: the look at one file, None where nothing of it is to be read.
-
-    Raises:
-        StoreUnavailable: when the store does not answer, or gives none of them.
+    ``look``: the look at one file, None where nothing of it is to be read. Raises StoreUnavailable when the store
+    does not answer, or gives none of them.
     """
 
     def looked(each: Found) -> LandedFile | Exception | None:
@@ -312,11 +306,7 @@ def _sample(path: str, source: Source) -> list[str]:
 
 
 def _head(path: str, source: Source) -> Iterator[str]:
-    """Yield the lines of a file, each up to some length.
-
-    Raises:
-        EOFError: where the file is damaged.
-    """
+    """Yield the lines of a file, each up to some length. Raises EOFError where the file is damaged."""
     rest, mark = b"", "\ufeff"
     with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
         pieces = inflated(content, path, 1) if is_compressed(path) else _pieces(content)

@@ -57,8 +57,7 @@ class VariableMissing(Permanent, RuntimeError):
 def client_options(source: Source) -> dict[str, str]:
     """Return the options of Kafka's client, with secrets from the environment put in: never to be shown.
 
-    Raises:
-        VariableMissing: when a variable that an option names is not set.
+    Raises VariableMissing when a variable that an option names is not set.
     """
     own = {name: _VARIABLE.sub(lambda found: _secret(found[1]), v) for name, v in source.options.items()}
     return {"bootstrap.servers": ",".join(source.servers), **own}
@@ -98,8 +97,7 @@ class Broker:
     def held(self) -> dict[Partition, Held]:
         """Return what the broker has of every partition of the source's topics, in order.
 
-        Raises:
-            BrokerFailed: when it does not answer, refuses, or lacks a topic.
+        Raises BrokerFailed when it does not answer, refuses, or lacks a topic.
         """
         topic_ids = dict(self._described())
         first = self._offsets(topic_ids, _admin().OffsetSpec.earliest())
@@ -195,8 +193,7 @@ class Broker:
 def consumer_of(source: Source) -> Iterator[Any]:
     """Let a reading client for one source live as long as the block; it joins no group.
 
-    Raises:
-        BrokerFailed: when the client, or what it reads, is refused.
+    Raises BrokerFailed when the client, or what it reads, is refused.
     """
     from confluent_kafka import Consumer, KafkaException
 

@@ -104,12 +104,9 @@ def opened(
 ) -> Iterator[IO[bytes]]:
     """Open a file to be read; of an object so many bytes are fetched at once.
 
-    Raises:
-        NotLanded: when it is no regular file, or none that was landed.
-        Changed: when its content is not what was listed.
-        OSError: when it is gone or cannot be read.
-        SourceChanged: at the end.
-        StoreUnavailable, ObjectUnread: here or while it is read, when a store does not answer, or does not give it.
+    Raises NotLanded when it is no regular file, or none that was landed; Changed when its content is not what was
+    listed; OSError when it is gone or cannot be read; SourceChanged at the end; StoreUnavailable or ObjectUnread:
+    here or while it is read, when a store does not answer, or does not give it.
     """
     known = landing.known
     if is_remote(path):
@@ -138,8 +135,7 @@ def _opened(path: str, landing: Landing) -> IO[bytes]:
 def _as_listed(file: IO[bytes], known: Seen | None) -> IO[bytes]:
     """Return an open file if nobody has touched it since it was listed, else a copy of the bytes that were listed.
 
-    Raises:
-        Changed: when these are others by now.
+    Raises Changed when these are others by now.
     """
     if known is None or _is_same(file, known):
         return file
@@ -161,11 +157,7 @@ def _is_same(file: IO[bytes], known: Seen) -> bool:
 
 
 def _require_landed(number: int, landing: Landing) -> None:
-    """Refuse an open file that was not landed.
-
-    Raises:
-        NotLanded: with the reason.
-    """
+    """Refuse an open file that was not landed. Raises NotLanded with the reason."""
     found = os.fstat(number)
     if not S_ISREG(found.st_mode):
         raise NotLanded("it is no regular file, but a folder, a pipe or a device")
@@ -185,8 +177,7 @@ def _require_landed(number: int, landing: Landing) -> None:
 def _require_inside(number: int, folder: str) -> str:
     """Return the path of an open file or folder, which is below the landing folder.
 
-    Raises:
-        NotLanded: when a link led out of it.
+    Raises NotLanded when a link led out of it.
     """
     real = _path_of(number)
     if os.path.commonpath((os.path.realpath(folder), real)) != os.path.realpath(folder):
@@ -222,8 +213,7 @@ def seen_of(found: os.stat_result) -> Seen:
 def fault_of(error: Exception, read: int = 0) -> str:
     """Return the fault of a file that cannot be read, or no further than so many rows or lines.
 
-    Raises:
-        Exception: this one, where it says nothing of the file: a store, this machine, a change that is under way.
+    Raises Exception: this one, where it says nothing of the file: a store, this machine, a change that is under way.
     """
     is_around = isinstance(error, OSError) and error.errno in AROUND
     if is_around or isinstance(error, StoreUnavailable | ObjectUnread | SourceChanged):

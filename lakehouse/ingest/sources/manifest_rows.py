@@ -113,9 +113,8 @@ class ManifestRows:
     def add(self, manifest: Manifest, known: Known) -> None:
         """Write a new manifest, and what is known after it.
 
-        Raises:
-            FileExistsError: when another machine has written one of its number.
-            LeaseLost: when another process has taken the lease of raw meanwhile.
+        Raises FileExistsError when another machine has written one of its number; LeaseLost when another process has
+        taken the lease of raw meanwhile.
         """
         self._rows.add(_row(manifest, known), [(_ADD_FILE, list(self._files_of(manifest)))])
 

@@ -44,10 +44,8 @@ def read_range(wanted: OffsetRange, source: Source) -> Iterator[pa.Table]:
     """Yield the messages of a range as numbered lines, with ``message``, in order.
 
     A range is read whole or the reading fails: messages that a broker has lost are never passed over. Memory: some ten
-    thousand messages, or 64 MB and a message.
-
-    Raises:
-        BrokerFailed: when the broker gives nothing for a minute, refuses, or no longer has them.
+    thousand messages, or 64 MB and a message. Raises BrokerFailed when the broker gives nothing for a minute,
+    refuses, or no longer has them.
     """
     with consumer_of(source) as client:
         client.assign([place_of(wanted.topic, wanted.partition, wanted.start)])
@@ -71,8 +69,7 @@ def read_range(wanted: OffsetRange, source: Source) -> Iterator[pa.Table]:
 def _is_end(message: Any) -> bool:
     """Return whether the client says that it is at the end of a partition, not a message.
 
-    Raises:
-        KafkaException: where it says that it cannot read on.
+    Raises KafkaException where it says that it cannot read on.
     """
     from confluent_kafka import KafkaError, KafkaException
 

@@ -36,8 +36,8 @@ class NoHeader(ValueError):
 def field_names(header: Iterable[str]) -> tuple[str, ...]:
     """Return the fields of a header by our names.
 
-    Raises:
-        NoHeader: when it names no start, source or destination: it is a row, or counts of something else than flows.
+    Raises NoHeader when it names no start, source or destination: it is a row, or counts of something else than
+    flows.
     """
     names = [name.strip() for name in header]
     found = tuple(_NAMES.get(name, name) for name in names)

@@ -38,10 +38,8 @@ def listed(url: str, endpoint: str | None, after: str = "") -> Iterator[tuple[st
     """Yield the objects that a URL with a pattern names, by key, with the time of their upload.
 
     ``after``: only keys behind this one. Cost: a request for each 1,000 keys that begin as the pattern does, and one
-    for each empty object: consoles mark a folder by one, whose key ends with a slash.
-
-    Raises:
-        StoreUnavailable: when the store does not answer, has no such bucket, or refuses.
+    for each empty object: consoles mark a folder by one, whose key ends with a slash. Raises StoreUnavailable when
+    the store does not answer, has no such bucket, or refuses.
     """
     place = address_of(url, endpoint)
     is_named = key_filter(place.key)
@@ -56,9 +54,7 @@ def listed(url: str, endpoint: str | None, after: str = "") -> Iterator[tuple[st
 def seen(url: str, endpoint: str | None) -> Seen:
     """Return what is known of one object.
 
-    Raises:
-        FileNotFoundError: when it is gone.
-        StoreUnavailable, ObjectUnread: as of reading it.
+    Raises FileNotFoundError when it is gone; StoreUnavailable or ObjectUnread as of reading it.
     """
     return _seen(store_objects.head(address_of(url, endpoint)))
 

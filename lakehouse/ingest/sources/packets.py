@@ -28,10 +28,8 @@ class UnknownLink(ValueError):
 def packet_fields(path: str, landing: Landing = ANYWHERE) -> tuple[str, ...]:
     """Return the fields of a capture's records, once its beginning has been looked at.
 
-    Raises:
-        NoCapture: when the file is no capture.
-        UnknownLink: when its packets are of a link type that cannot be read.
-        EOFError: when it ends before its first packet could begin.
+    Raises NoCapture when the file is no capture; UnknownLink when its packets are of a link type that cannot be read;
+    EOFError when it ends before its first packet could begin.
     """
     capture = Capture()
     for piece, fault in blocks(path, landing):

@@ -19,8 +19,7 @@ CANNOT = "cannot be listed"
 def no_match(source: Source) -> str:
     """Return a sentence that says that no file matches, and what the folder, or the nearest one that is there, holds.
 
-    Raises:
-        StoreUnavailable: when files are on a store that does not answer, or refuses.
+    Raises StoreUnavailable when files are on a store that does not answer, or refuses.
     """
     begin = f"no file matches {source.path}; "
     if is_remote(source.path):

@@ -144,19 +144,14 @@ class HeldAggregate:
             self.codes.prune(self.online.rows())
 
     def catch_up(self, counters: Mapping[str, bytes], segments: Sequence[Segment]) -> None:
-        """Become the state of a later batch.
-
-        Raises:
-            ValueError: the state is of another method or shape.
-        """
+        """Become the state of a later batch. Raises ValueError when the state is of another method or shape."""
         last, tables = self._read(Left(counters, segments))
         self.online.catch_up(last, self._rows(tables))
 
     def take_over(self, parents: Sequence[Left], bucket: int, buckets: int) -> None:
         """Become the state of a new bucket: the rows of old ones whose keys are in it.
 
-        Raises:
-            ValueError: a state is of another method or shape.
+        Raises ValueError when a state is of another method or shape.
         """
         lasts, parts = zip(*map(self._read, parents), strict=True)
         own = (

@@ -22,8 +22,7 @@ _DIGITS = 36
 def with_measures(parts: pa.Table, query: AggregateQuery) -> pa.Table:
     """Return answers with their measures before all other columns, and whether HAVING ``holds``, which needs a result.
 
-    Raises:
-        ValueError: a sum has more than 38 digits.
+    Raises ValueError when a sum has more than 38 digits.
     """
     measures = {
         measure.name: _measured(parts, query, measure, numbers)

@@ -40,8 +40,7 @@ def side_rows(
 def as_rows(table: pa.Table, query: AggregateQuery, codes: BucketCodes) -> Rows:
     """Return rows as methods take them, in their windows from their event time on; ``codes`` number their values.
 
-    Raises:
-        ValueError: a number is beyond what is added or compared.
+    Raises ValueError when a number is beyond what is added or compared.
     """
     side, event = table["side"].to_numpy().astype(np.int8), table["event_us"].to_numpy()
     windows = np.array([each.window_us for each in query.sides], np.int64)

@@ -41,8 +41,8 @@ class BeyondRange(ValueError):
 def columns_of(value: Value, column: pa.Array) -> Float64s:
     """Return the columns of a value, NaN for null.
 
-    Raises:
-        BeyondRange: a double beyond +-2^900, or an int or decimal whose extremes are asked for beyond +-8.66e18 units.
+    Raises BeyondRange when a double beyond +-2^900, or an int or decimal whose extremes are asked for beyond +-8.66e18
+    units.
     """
     if value.scale is None:
         return _doubles(column)
@@ -91,8 +91,7 @@ def extremes_of(value: Value, codes: Float64s) -> pa.Array:
 def sums_of(value: Value, high: Float64s, low: Float64s, is_null: Bools) -> pa.Array:
     """Return the sums of a number from those of its limbs, rows x limbs.
 
-    Raises:
-        BeyondRange: a sum has more than 38 digits.
+    Raises BeyondRange when a sum has more than 38 digits.
     """
     about = (high * 2.0 ** (BITS * np.arange(value.limbs))).sum(axis=1)
     lost = np.any(np.abs(high) >= _LARGEST_SUM, axis=1) | (np.abs(about) > 1.01e38)

@@ -41,11 +41,7 @@ class PythonPredicate:
     by_row: bool
 
     def require(self, columns: int) -> None:
-        """Refuse another number of columns than it takes.
-
-        Raises:
-            NoPredicate: with what it takes.
-        """
+        """Refuse another number of columns than it takes. Raises NoPredicate with what it takes."""
         if columns < self.least or (self.most is not None and columns > self.most):
             counts = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most or 'any'}"
             raise NoPredicate(
@@ -61,9 +57,8 @@ Find = Callable[[str], PythonPredicate]
 def find_predicate(folder: Path | None, name: str) -> PythonPredicate:
     """Return what the file of a predicate says of it.
 
-    Raises:
-        NoPredicate: there is no such file, Python cannot read it, it has no such function, or a module that it imports
-            is not installed.
+    Raises NoPredicate when there is no such file, Python cannot read it, it has no such function, or a module that it
+    imports is not installed.
     """
     path = (folder or Path(FOLDER)) / f"{name}.py"
     file = f"{FOLDER}/{path.name}"

@@ -45,11 +45,7 @@ class HeldJoin:
         return left, right
 
     def catch_up(self, counters: Mapping[str, bytes], segments: Sequence[Segment]) -> None:
-        """Become the state of a later batch.
-
-        Raises:
-            ValueError: the state is of another condition or window.
-        """
+        """Become the state of a later batch. Raises ValueError when the state is of another condition or window."""
         self.following = int(counters[_NEXT])
         rows = self._rows(counters, segments)
         if rows is not None:
@@ -59,8 +55,7 @@ class HeldJoin:
     def take_over(self, parents: Sequence[Left], bucket: int, buckets: int) -> None:
         """Become the state of a new bucket: rows of old ones that are used in it, and a clock behind none of theirs.
 
-        Raises:
-            ValueError: a state is of another condition or window.
+        Raises ValueError when a state is of another condition or window.
         """
         found = [self._rows(each.counters, each.segments) for each in parents]
         rows = _as_one([each for each in found if each is not None])

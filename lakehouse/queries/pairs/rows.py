@@ -59,11 +59,7 @@ class InBuckets:
         return self.rows.schema.insert(0, pa.field("bucket", pa.int32()))
 
     def batches(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some files.
-
-        Raises:
-            ValueError: an exact number is beyond what is compared.
-        """
+        """Yield the rows of some files. Raises ValueError when an exact number is beyond what is compared."""
         for batch in self.rows.batches(paths):
             for place, name in enumerate(self.numbers):
                 _check_range(batch.column(f"n_{place}"), name)

@@ -133,27 +133,21 @@ class BatchManifest:
 def last_manifest(part: Part, kind: Kind, finished: int) -> BatchManifest | None:
     """Return the manifest that was begun and is not finished, else the last finished one; None before the first.
 
-    Raises:
-        ManifestMissing: if the last finished one is missing.
+    Raises ManifestMissing if the last finished one is missing.
     """
     begun = read_manifest(part, kind, finished + 1)
     return begun or (require_manifest(part, kind, finished) if finished else None)
 
 
 def require_manifest(part: Part, kind: Kind, number: int) -> BatchManifest:
-    """Return a manifest that must exist.
-
-    Raises:
-        ManifestMissing: if it does not.
-    """
+    """Return a manifest that must exist. Raises ManifestMissing if it does not."""
     return require_manifests(part, kind, number - 1, number)[0]
 
 
 def require_manifests(part: Part, kind: Kind, after: int, through: int) -> list[BatchManifest]:
     """Return the manifests behind a number, up to and with another, which must all exist.
 
-    Raises:
-        ManifestMissing: if one does not.
+    Raises ManifestMissing if one does not.
     """
     found = [_read(row) for row in _of(part, kind).between(after, through)] if through > after else []
     missing = set(range(after + 1, through + 1)) - {manifest.number for manifest in found}
@@ -177,11 +171,7 @@ def last_planned(part: Part) -> int:
 
 
 def write_manifest(part: Part, kind: Kind, manifest: BatchManifest) -> None:
-    """Write a new manifest.
-
-    Raises:
-        FileExistsError: if another machine has written one of this number.
-    """
+    """Write a new manifest. Raises FileExistsError if another machine has written one of this number."""
     _of(part, kind).add(Row(manifest.number, kind, json.dumps(asdict(manifest))))
 
 

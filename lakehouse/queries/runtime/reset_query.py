@@ -31,8 +31,7 @@ def known_queries(layout: Home) -> list[str]:
 def forget(layout: Home, query: str) -> int:
     """Delete a query's tables, manifests and outcomes; return their size in bytes.
 
-    Raises:
-        LeaseHeld: if another process runs or repairs the query now.
+    Raises LeaseHeld if another process runs or repairs the query now.
     """
     with ExitStack() as leases:
         for table in (layout.queries(query), layout.repairs(query)):

@@ -74,8 +74,7 @@ class QueryRun(ABC, Generic[Q]):
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
         """Process all finished ingest batches that no batch of the query has read; return the totals.
 
-        Raises:
-            QueryChanged: if the query means something other than its tables.
+        Raises QueryChanged if the query means something other than its tables.
         """
         self.begin()
         totals = dict.fromkeys(("batches", *self.counts), 0)
@@ -86,8 +85,7 @@ class QueryRun(ABC, Generic[Q]):
     def begin(self) -> None:
         """Create the tables that do not exist.
 
-        Raises:
-            QueryChanged: if the query means something other than its tables.
+        Raises QueryChanged if the query means something other than its tables.
         """
         name, folder = self.query.name, self.layout.batch_manifests(self.query.name)
         require_same(folder, name, definition_of(self.query), written_as(self.query))

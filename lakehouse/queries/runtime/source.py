@@ -38,17 +38,12 @@ class RowSource(Protocol):
         """Return rows of a side that WHERE passes, with columns given as SQL, as tasks read them."""
 
     def measured(self, side: int) -> Mapping[str, Any]:
-        """Return the measurements of a side's scan.
-
-        Raises:
-            LookupError: if no shared scan has read it.
-        """
+        """Return the measurements of a side's scan. Raises LookupError if no shared scan has read it."""
 
     def entries(self, side: int) -> pa.Table:
         """Return the entries of the parts that a side's scan has written.
 
-        Raises:
-            LookupError: if no shared scan has read it.
+        Raises LookupError if no shared scan has read it.
         """
 
     def record_metrics(self, rows: int, results: int) -> None:
@@ -96,19 +91,11 @@ class FromRaw:
         return rows if self.ranges is None else Near(rows, self.ranges)
 
     def measured(self, side: int) -> Mapping[str, Any]:
-        """Return nothing: only scans that are shared are measured.
-
-        Raises:
-            LookupError: always.
-        """
+        """Return nothing: only scans that are shared are measured. Raises LookupError: always."""
         raise LookupError(f"side {side} of {self.query.name} was read for it alone, which measures nothing")
 
     def entries(self, side: int) -> pa.Table:
-        """Return nothing: only scans that are shared write parts.
-
-        Raises:
-            LookupError: always.
-        """
+        """Return nothing: only scans that are shared write parts. Raises LookupError: always."""
         raise LookupError(f"side {side} of {self.query.name} was read for it alone, which writes no rows")
 
     def record_metrics(self, rows: int, results: int) -> None:

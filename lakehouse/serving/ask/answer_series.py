@@ -86,12 +86,10 @@ def answer_series(
     """Answer an output, by default the first, for at most ``points`` parts of ``[start, end)``, by default of all.
 
     One series per group that has an answer in the range, in the order of their values. ``where``: only groups with
-    these values, as text. ``limit``: only the first groups. ``timeout_s``: most seconds, None for no limit.
-
-    Raises:
-        NotPublished: if nothing has been published yet.
-        AskError: if a name does not exist, the range is empty, there are too many points, there are more than
-            ``MOST_KEYS`` groups and no ``limit`` is given, or it exceeds its time or memory.
+    these values, as text. ``limit``: only the first groups. ``timeout_s``: most seconds, None for no limit. Raises
+    NotPublished if nothing has been published yet; AskError if a name does not exist, the range is empty, there are
+    too many points, there are more than ``MOST_KEYS`` groups and no ``limit`` is given, or it exceeds its time or
+    memory.
     """
     check_size(points, limit, "groups")
     with reading(home) as published, limited(published, timeout_s):

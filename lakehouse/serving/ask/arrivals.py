@@ -53,10 +53,7 @@ def arrivals(
     """Return at most ``points`` equal parts of ``[start, end)``, by default of all rows.
 
     Cost: that of ``series``, and a sort of the raw rows from the start of the range on, of batches that reach into
-    it.
-
-    Raises:
-        NotPublished, AskError: as ``series``.
+    it. Raises NotPublished or AskError as ``series``.
     """
     with reading(home) as reader, limited(reader, timeout_s):
         found = series(reader, stream, "*", "count", start, end, points, where, timeout_s=None)

@@ -56,12 +56,8 @@ def ask(
     the range, count is 0 and the others None; by keys, there is no answer at all. ``limit``: only the first
     answers in the order of their keys, of which there may be millions. Several questions cost less with one version
     kept open: ``with open_published(home) as published: ask(published, ...)``. ``timeout_s``: most seconds, None for
-    no limit.
-
-    Raises:
-        NotPublished: if nothing has been published yet.
-        AskError: if a name does not exist, the range is empty, ``exact`` lacks its raw rows, or the question exceeds
-            its time or memory.
+    no limit. Raises NotPublished if nothing has been published yet; AskError if a name does not exist, the range is
+    empty, ``exact`` lacks its raw rows, or the question exceeds its time or memory.
     """
     times, keys = (microseconds(start), microseconds(end)), values_as_text(where)
     question = Question(
@@ -72,11 +68,7 @@ def ask(
 
 
 def answers(published: PublishedReader, question: Question) -> list[Answer]:
-    """Answer a question from an open version.
-
-    Raises:
-        AskError: as ``ask``.
-    """
+    """Answer a question from an open version. Raises AskError as ``ask``."""
     question = with_default(published.connection, question)
     check(published.connection, question)
     found = _answers(published, question)

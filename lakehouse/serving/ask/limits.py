@@ -21,10 +21,8 @@ _AGAIN_S = 0.02
 def limited(published: PublishedReader, timeout_s: float | None) -> Iterator[None]:
     """Interrupt reads from a version after so many seconds; None: another part watches the time.
 
-    Cost: a waiting thread, a quarter of a millisecond.
-
-    Raises:
-        AskError: if the reads took longer, or needed more memory than a reader may have.
+    Cost: a waiting thread, a quarter of a millisecond. Raises AskError if the reads took longer, or needed more
+    memory than a reader may have.
     """
     import duckdb
 

@@ -115,11 +115,7 @@ def order(found: Answer) -> list[tuple[bool, str]]:
 
 
 def microseconds(timestamp: Timestamp) -> int:
-    """Return microseconds since the epoch; a time without an offset is UTC.
-
-    Raises:
-        AskError: if the text is no time.
-    """
+    """Return microseconds since the epoch; a time without an offset is UTC. Raises AskError if the text is no time."""
     if isinstance(timestamp, int):
         return timestamp
     if isinstance(timestamp, str):
@@ -145,22 +141,14 @@ def values_as_text(where: Mapping[str, object] | None) -> dict[str, str | None]:
 
 
 def check_range(start_us: int, end_us: int) -> None:
-    """Refuse an empty range.
-
-    Raises:
-        AskError: naming both ends.
-    """
+    """Refuse an empty range. Raises AskError naming both ends."""
     if start_us >= end_us:
         start, end = iso_timestamp(start_us), iso_timestamp(end_us)
         raise AskError(f"the range must begin before it ends: from {start} to {end} is empty")
 
 
 def aggregate_named(name: str) -> str:
-    """Return the name of an aggregate that there is.
-
-    Raises:
-        UnknownName: with the one that is probably meant.
-    """
+    """Return the name of an aggregate that there is. Raises UnknownName with the one that is probably meant."""
     if name not in (*AGGREGATES, INCREASE):
         raise UnknownName(unknown("aggregate", name, (*AGGREGATES, INCREASE)))
     return name
@@ -186,9 +174,7 @@ def with_default(connection: duckdb.DuckDBPyConnection, question: Question) -> Q
 def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
     """Refuse a question about something that is not published.
 
-    Raises:
-        UnknownName: naming what does not exist and what does.
-        AskError: naming what is wrong and what was expected.
+    Raises UnknownName naming what does not exist and what does; AskError naming what is wrong and what was expected.
     """
     aggregate_named(question.aggregate)
     streams = dict(_rows(connection, "SELECT stream, key_names FROM streams ORDER BY stream"))

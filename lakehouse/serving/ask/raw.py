@@ -32,8 +32,7 @@ from lakehouse.storage.tables.table_log import files_between
 def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     """Answer a checked question from raw rows of the batches that the version contains.
 
-    Raises:
-        AskError: if raw rows are deleted and the nodes alone do not give an exact answer.
+    Raises AskError if raw rows are deleted and the nodes alone do not give an exact answer.
     """
     limit, question = question.limit, replace(question, limit=None)
     corrections = read_corrections(reader.home, question.stream)
@@ -78,8 +77,7 @@ def scanned(raw: Location, from_us: int) -> str | None:
 def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None) -> list[Answer]:
     """Answer from nodes if raw rows of the range were deleted for their age; nothing if none were.
 
-    Raises:
-        AskError: if the nodes give no exact answer, or some of its rows are in doubt.
+    Raises AskError if the nodes give no exact answer, or some of its rows are in doubt.
     """
     row = reader.connection.execute(
         f"SELECT earliest_us FROM streams WHERE stream = {text(question.stream)}"
@@ -105,8 +103,7 @@ def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None
 def raw_rows(reader: PublishedReader) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection that reads Delta tables with the memory limit of a version, and is interrupted with the reader.
 
-    Raises:
-        AskError: if DuckDB's Delta reader is not installed, or the question does not fit in memory.
+    Raises AskError if DuckDB's Delta reader is not installed, or the question does not fit in memory.
     """
     try:
         with reader.reads_raw(_raw_connection(reader.home.tables)) as raw:

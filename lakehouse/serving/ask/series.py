@@ -88,12 +88,8 @@ def series(
 ) -> Series:
     """Answer an aggregate for at most ``points`` equal parts of ``[start, end)``, by default of all rows.
 
-    ``timeout_s``: most seconds, None for no limit.
-
-    Raises:
-        NotPublished: if nothing has been published yet.
-        AskError: if a name does not exist, the range is empty, there are too many points, or it exceeds its time or
-            memory.
+    ``timeout_s``: most seconds, None for no limit. Raises NotPublished if nothing has been published yet; AskError if
+    a name does not exist, the range is empty, there are too many points, or it exceeds its time or memory.
     """
     with reading(home) as published, limited(published, timeout_s):
         asked = _question(published.connection, (stream, measure, agg or ""), (start, end), where)
@@ -119,11 +115,8 @@ def series_by(
     """Answer as ``series`` does, once per combination of the keys in ``by``, in the order of their values.
 
     Keys without a row in the range are left out, as in ``ask``; the others have every bucket. ``limit``: only the
-    first ones.
-
-    Raises:
-        NotPublished: if nothing has been published yet.
-        AskError: as ``series``; and if there are more than ``MOST_KEYS`` and no ``limit`` is given.
+    first ones. Raises NotPublished if nothing has been published yet. Raises AskError as ``series``; and if there are
+    more than ``MOST_KEYS`` and no ``limit`` is given.
     """
     check_size(points, limit)
     with reading(home) as published, limited(published, timeout_s):
@@ -206,11 +199,7 @@ def _question(
 
 
 def check_size(points: int, limit: int | None = None, lines: str = "keys") -> None:
-    """Refuse more buckets or lines than a chart can show.
-
-    Raises:
-        AskError: naming the bounds.
-    """
+    """Refuse more buckets or lines than a chart can show. Raises AskError naming the bounds."""
     if limit is not None and not 1 <= limit <= MOST_KEYS:
         raise AskError(
             f"a chart shows at most {MOST_KEYS} {lines}: limit must be from 1 to that, found {limit}"
@@ -220,11 +209,7 @@ def check_size(points: int, limit: int | None = None, lines: str = "keys") -> No
 
 
 def check_lines(keys: Sequence[Key], by: Sequence[str], lines: str = "keys", have: str = "rows") -> None:
-    """Refuse more lines than can be told apart.
-
-    Raises:
-        AskError: with how to ask for fewer.
-    """
+    """Refuse more lines than can be told apart. Raises AskError with how to ask for fewer."""
     if len(keys) > MOST_KEYS:
         raise AskError(
             f"a chart shows at most {MOST_KEYS} {lines}, and more have {have} in this range by {', '.join(by)}: "

@@ -64,10 +64,8 @@ def write_tables(
     """Fill every table of the version, with the macros and views; return where its nodes and rows are.
 
     ``folder`` takes segments; if it is None, everything is in the version's own file. ``previous`` is attached if the
-    version may share with it. ``withheld``: streams that keep their state of ``previous``.
-
-    Raises:
-        ValueError: if the version before is not the one that a stream's changes follow.
+    version may share with it. ``withheld``: streams that keep their state of ``previous``. Raises ValueError if the
+    version before is not the one that a stream's changes follow.
     """
     with transaction(connection):
         for created in tables():

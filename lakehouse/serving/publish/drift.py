@@ -22,10 +22,7 @@ def rows_drift(home: Home, shared: int, anew: int) -> str | None:
 
     Tables of rows are compared by their counts and sums of hashes, if both are of the same batches and repairs and of
     the same past; for queries also the values that are continued from version to version. Cost: one pass over all
-    rows of both.
-
-    Raises:
-        VersionGone: if one of them is no longer kept.
+    rows of both. Raises VersionGone if one of them is no longer kept.
     """
     versions = {"shared": shared, "anew": anew}
     with (

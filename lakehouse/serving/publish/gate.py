@@ -81,10 +81,8 @@ def reconcile(
     Counts and exact sums must be equal. Sums of doubles may differ by eps * nodes * sum of n * max(|m|, |M|), which
     bounds the error of adding the nodes' sums in any order on both sides. For a stream that shares nodes with the
     version before, the increase of its changed nodes is compared with the totals of the partial nodes; ``newest`` is
-    the schema of these nodes.
-
-    Raises:
-        TotalsDiffer: naming of each such stream one level, grouping and measure, with both figures.
+    the schema of these nodes. Raises TotalsDiffer naming of each such stream one level, grouping and measure, with
+    both figures.
     """
     compared, problems = 0, dict[str, str]()
     for stream in streams:

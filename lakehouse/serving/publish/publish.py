@@ -73,9 +73,7 @@ def publish(
     """Publish all streams and queries as one version, unless the current one has the same content and not ``in_full``.
 
     ``withheld``: streams that are not among ``streams``, and keep the state that the current version has of them.
-
-    Raises:
-        TotalsDiffer: if a total differs from the rollup's; readers see no change.
+    Raises TotalsDiffer if a total differs from the rollup's; readers see no change.
     """
     folder = home.serving
     with publisher(home):
@@ -111,10 +109,8 @@ def publish_agreeing(
     """Publish the streams whose totals agree; return also those that differ, and all streams that are withheld.
 
     Of one whose totals differ the last published state stays. A difference is known when the new file is complete, so
-    the file of those that agree is a second one. ``readers``: the registered queries that read a stream.
-
-    Raises:
-        PublishRefused: if nothing can be published.
+    the file of those that agree is a second one. ``readers``: the registered queries that read a stream. Raises
+    PublishRefused if nothing can be published.
     """
     try:
         return publish(home, streams, keep_versions, queries, in_full, withheld), None, list(withheld)

@@ -37,10 +37,8 @@ class _PathBeneath(ctypes.Structure):
 def confine(folders: Iterable[Path]) -> bool:
     """Let this thread, and all that it starts from now on, read below some folders and do nothing else to files.
 
-    Returns False, and does nothing, where the kernel has no Landlock.
-
-    Raises:
-        OSError: when the kernel has it and refuses.
+    Returns False, and does nothing, where the kernel has no Landlock. Raises OSError when the kernel has it and
+    refuses.
     """
     version = _landlock_version()
     if version < 1:

@@ -45,8 +45,7 @@ class StatementRefused(ValueError):
 def check_statement(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     """Let a statement pass, or say why not.
 
-    Raises:
-        StatementRefused: when it is not one SELECT, is too long, or calls a refused function.
+    Raises StatementRefused when it is not one SELECT, is too long, or calls a refused function.
     """
     if len(text) > LONGEST_STATEMENT:
         raise StatementRefused(f"{_DESCRIBED} of at most {LONGEST_STATEMENT} characters, found {len(text)}")

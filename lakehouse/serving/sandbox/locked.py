@@ -27,10 +27,8 @@ def connect_locked(
 ) -> duckdb.DuckDBPyConnection:
     """Open a published file, with its segments, so that a statement can read it and do nothing else.
 
-    A range question reads a few thousand rows: a second thread costs it more than it brings.
-
-    Raises:
-        DamagedFile: when it, or one of its segments, is no whole file of DuckDB.
+    A range question reads a few thousand rows: a second thread costs it more than it brings. Raises DamagedFile when
+    it, or one of its segments, is no whole file of DuckDB.
     """
     with _OPENING, _naming_damage(path):
         connection = duckdb.connect(

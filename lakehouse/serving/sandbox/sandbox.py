@@ -111,9 +111,7 @@ class PublishedReader(AbstractContextManager["PublishedReader"]):
 def open_published(home: Path | Home, version: int | None = None) -> PublishedReader:
     """Open a version of a home, by default the current one; the home may be ``Path("s3://bucket/prefix")``.
 
-    Raises:
-        NotPublished: when nothing has been published yet.
-        VersionGone: when the version asked for is not kept.
+    Raises NotPublished when nothing has been published yet; VersionGone when the version asked for is not kept.
     """
     layout = home if isinstance(home, Home) else Home(located(home, Path()) if store_url(home) else home)
     return PublishedReader(layout, hold_downloaded(layout, version))
@@ -123,8 +121,7 @@ def open_published(home: Path | Home, version: int | None = None) -> PublishedRe
 def reading(published: Path | Home | PublishedReader) -> Iterator[PublishedReader]:
     """Give a version to read: one that is open already stays open; of a home, the current one is opened and closed.
 
-    Raises:
-        NotPublished: when nothing has been published yet.
+    Raises NotPublished when nothing has been published yet.
     """
     if isinstance(published, PublishedReader):
         yield published
@@ -143,8 +140,7 @@ def run_sql(
 ) -> SqlResult:
     """Run one SELECT of somebody else on a published version; ``started`` is given what kills it.
 
-    Raises:
-        SqlFailed: when it is refused, fails, takes longer than ``timeout_s`` or needs more memory than it may.
+    Raises SqlFailed when it is refused, fails, takes longer than ``timeout_s`` or needs more memory than it may.
     """
     request = {
         **{"path": str(published.hold.path), "sql": text, "row_limit": row_limit},

@@ -40,10 +40,7 @@ def refuse_calls() -> bool:
     """Refuse all threads of this process, and what they start, the calls of the list from now on.
 
     A refused call fails with EPERM, or ENOSYS if it is newer than Linux 5.1. Returns False, and does nothing, on
-    machines of another kind and where the kernel has no filters.
-
-    Raises:
-        OSError: when the kernel has them and refuses.
+    machines of another kind and where the kernel has no filters. Raises OSError when the kernel has them and refuses.
     """
     machine = _MACHINES.get(os.uname().machine) if sys.platform == "linux" else None
     # A process of 32 bits on such a machine numbers its calls otherwise.
@@ -65,8 +62,7 @@ def refuse_calls() -> bool:
 def no_new_privileges() -> None:
     """Let no program that this process starts have more rights than it has: set-uid bits count for nothing.
 
-    Raises:
-        OSError: when the kernel refuses.
+    Raises OSError when the kernel refuses.
     """
     if ctypes.CDLL(None, use_errno=True).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "the kernel does not let a process give up new privileges")

@@ -66,8 +66,7 @@ class TooMuchTogether(Exception):
 def counted(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Count a process among those that run statements.
 
-    Raises:
-        TooMuchTogether: at the end, when it was killed for the memory of all.
+    Raises TooMuchTogether at the end, when it was killed for the memory of all.
     """
     _TOGETHER.add(process)
     try:

@@ -41,11 +41,8 @@ _SILENT: set[Path] = set()
 def hold_downloaded(home: Home, version: int | None = None) -> Hold:
     """Take the shared lock on a version, by default the current one, after downloading it.
 
-    If the store does not answer, the current version is the last one that was downloaded, and the log says so.
-
-    Raises:
-        NotPublished: if there is no version.
-        VersionGone: if the version asked for is not kept.
+    If the store does not answer, the current version is the last one that was downloaded, and the log says so. Raises
+    NotPublished if there is no version; VersionGone if the version asked for is not kept.
     """
     if version is None:
         look(home)
@@ -85,10 +82,8 @@ def kept_versions(home: Home) -> list[int]:
 def download_current(folder: Path, store: StorePath) -> None:
     """Download the newest version unless it is here; delete versions that the store no longer has.
 
-    Cost: a listing, and the files of a new version that it does not share with those that are here.
-
-    Raises:
-        StoreUnavailable, ObjectUnread: if the store does not answer, or does not return a file.
+    Cost: a listing, and the files of a new version that it does not share with those that are here. Raises
+    StoreUnavailable or ObjectUnread if the store does not answer, or does not return a file.
     """
     for tries_left in reversed(range(_TRIES)):
         kept = stored_versions(store)

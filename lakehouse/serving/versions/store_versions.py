@@ -52,11 +52,7 @@ def stored_versions(store: StorePath) -> list[int]:
 
 @lru_cache(64)
 def listed(store: StorePath, version: int) -> Listed:
-    """Return the parts of a version.
-
-    Raises:
-        FileNotFoundError: if it is not kept.
-    """
+    """Return the parts of a version. Raises FileNotFoundError if it is not kept."""
     content = json.loads(_list_path(store, version).read_bytes())
     files = {name: StoredFile(*stored) for name, stored in content["files"].items()}
     return Listed(tuple(content["segments"]), files)
@@ -70,11 +66,8 @@ def upload(store: StorePath, folder: Path, version: int, draft: Path, segments: 
     """Upload the files that a version does not share with the one before, then its list, which publishes it.
 
     ``draft`` is the version's own file and ``segments`` are those of its segments, oldest first, at their present
-    paths.
-
-    Raises:
-        PublishedMeanwhile: if there is a version of this number.
-        LeaseLost: if another process has taken the lease of publishing meanwhile.
+    paths. Raises PublishedMeanwhile if there is a version of this number; LeaseLost if another process has taken the
+    lease of publishing meanwhile.
     """
     before = stored_versions(store)
     if before and before[-1] >= version:
@@ -114,11 +107,7 @@ def _uploaded(store: StorePath, version: int, path: Path) -> StoredFile:
 
 
 def fetch(store: StorePath, stored: StoredFile, into: Path) -> None:
-    """Download an object to a file of this machine.
-
-    Raises:
-        FileNotFoundError: if its last version is no longer kept.
-    """
+    """Download an object to a file of this machine. Raises FileNotFoundError if its last version is no longer kept."""
     (store / "files" / stored.name).download(into, stored.bytes)
 
 

@@ -102,8 +102,7 @@ def files_of_version(folder: Path, version: int) -> list[Path]:
 def current_version(folder: Path) -> int | None:
     """Return the version that the pointer names, None before the first publish.
 
-    Raises:
-        ValueError: if the pointer holds anything but a version.
+    Raises ValueError if the pointer holds anything but a version.
     """
     try:
         text = (folder / "current").read_text(encoding="ascii").strip()
@@ -119,8 +118,7 @@ def current_version(folder: Path) -> int | None:
 def hold_current(folder: Path) -> Hold:
     """Take the shared lock on the current version.
 
-    Raises:
-        NotPublished: if there is no version, or its file is missing.
+    Raises NotPublished if there is no version, or its file is missing.
     """
     version = None
     for _ in range(_RETRIES):
@@ -134,11 +132,7 @@ def hold_current(folder: Path) -> Hold:
 
 
 def hold_version(folder: Path, version: int) -> Hold:
-    """Take the shared lock on one version.
-
-    Raises:
-        VersionGone: if it does not exist, with the nearest one.
-    """
+    """Take the shared lock on one version. Raises VersionGone if it does not exist, with the nearest one."""
     held = _hold(folder, version)
     if held is None:
         kept = versions(folder)

@@ -37,8 +37,7 @@ def masked(url: str) -> str:
 def connect(url: str) -> Connection:
     """Return a new connection, on which each statement is a transaction of its own.
 
-    Raises:
-        ControlUnreachable: when there is none to be had.
+    Raises ControlUnreachable when there is none to be had.
     """
     from sqlalchemy import create_engine
     from sqlalchemy.pool import NullPool
@@ -53,9 +52,8 @@ def connect(url: str) -> Connection:
 def told(url: str) -> Iterator[None]:
     """Say of what goes wrong with a database which one it is, and no secret.
 
-    Raises:
-        ControlUnreachable: for every error of the database or its driver.
-        FileExistsError: when a row that should be new is there.
+    Raises ControlUnreachable for every error of the database or its driver; FileExistsError when a row that should be
+    new is there.
     """
     from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 

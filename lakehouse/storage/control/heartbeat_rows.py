@@ -39,8 +39,7 @@ def send(home: Home, who: Who, state: str, heartbeat: str) -> None:
 def sent(home: Home) -> list[tuple[str, str, str]]:
     """Return kind, stream and JSON of each heartbeat of a home.
 
-    Raises:
-        ControlUnreachable: when the database does not answer.
+    Raises ControlUnreachable when the database does not answer.
     """
     return [(kind, stream, text) for kind, stream, text in store_of(home).rows(_ALL)]
 

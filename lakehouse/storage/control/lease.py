@@ -37,12 +37,9 @@ class LeaseHeld(RuntimeError):
 def lease(home: Home, table: Location, timeout_s: float = 0) -> Iterator[None]:
     """Hold a table, or another path, for one writer; the lock ends with the process, however that ends.
 
-    The home of a table on a store notes the store, so that readers find it.
-
-    Raises:
-        LeaseHeld: if another process holds it for longer than ``timeout_s``.
-        LeaseLost: if the database of a control store has ended this process's session meanwhile.
-        ControlUnreachable: if that database does not answer.
+    The home of a table on a store notes the store, so that readers find it. Raises LeaseHeld if another process holds
+    it for longer than ``timeout_s``; LeaseLost if the database of a control store has ended this process's session
+    meanwhile; ControlUnreachable if that database does not answer.
     """
     place = place_of(home, table)
     if isinstance(table, StorePath):

@@ -33,8 +33,7 @@ class LocalStore:
     def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a question; none, and no file, where nothing was ever kept.
 
-        Raises:
-            OtherVersion: when another version made the file.
+        Raises OtherVersion when another version made the file.
         """
         if not self.path.exists():
             return []
@@ -55,8 +54,7 @@ class LocalStore:
     def transact(self, changes: Sequence[Change]) -> None:
         """Make changes in one transaction; they are on disk when this returns.
 
-        Raises:
-            FileExistsError: when a row that should be new is there.
+        Raises FileExistsError when a row that should be new is there.
         """
         self._make()
         with self._opened() as database:
@@ -68,8 +66,7 @@ class LocalStore:
     def examined(self) -> str:
         """Return where the file is, and of which version its tables; every page of it is looked at.
 
-        Raises:
-            DamagedFile: when a part of it cannot be read, or does not go together with others.
+        Raises DamagedFile when a part of it cannot be read, or does not go together with others.
         """
         with self._opened() as database:
             found = database.execute("PRAGMA quick_check").fetchone()[0]
@@ -81,10 +78,8 @@ class LocalStore:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         """Open the file, with today's tables.
 
-        Raises:
-            ControlUnreachable: when it is locked for long, or the disk is full.
-            OtherVersion: when its tables are of another version.
-            DamagedFile: when it is no such file.
+        Raises ControlUnreachable when it is locked for long, or the disk is full; OtherVersion when its tables are of
+        another version; DamagedFile when it is no such file.
         """
         try:
             # Whoever may not write it reads it.

@@ -65,8 +65,7 @@ class Manifests:
     def between(self, after: int, through: int = LAST) -> list[Row]:
         """Return the manifests behind a number, up to and with another, in order.
 
-        Raises:
-            DamagedFile: when one is damaged.
+        Raises DamagedFile when one is damaged.
         """
         return self._rows(_BETWEEN, after=after, through=through)
 
@@ -81,9 +80,8 @@ class Manifests:
     def add(self, row: Row, beside: Sequence[Change] = ()) -> None:
         """Write a new manifest, and other changes with it.
 
-        Raises:
-            FileExistsError: when one of this number is there.
-            LeaseLost: when another process has taken the lease meanwhile.
+        Raises FileExistsError when one of this number is there; LeaseLost when another process has taken the lease
+        meanwhile.
         """
         self.store.transact([(_ADD, [self._values(row)]), *beside])
 

@@ -50,8 +50,7 @@ def is_shared(home: Home) -> bool:
 def place_of(home: Home, path: Location) -> Place | None:
     """Return a path's place in a control store, None where the kernel's locks are the leases.
 
-    Raises:
-        ControlNotNamed: when a database keeps them and this process was not told which.
+    Raises ControlNotNamed when a database keeps them and this process was not told which.
     """
     inside = home.folder_of(path)
     if not is_shared(home) or not inside.is_relative_to(home.root):
@@ -101,8 +100,7 @@ def _id_on_store(root: Path, tables: StorePath) -> str:
 def require_own(root: Path, store: StorePath) -> None:
     """Make sure that a home without a database is the only one that writes to its store. Cost: two requests, once.
 
-    Raises:
-        ControlNotNamed: when there is another, or a database keeps their leases.
+    Raises ControlNotNamed when there is another, or a database keeps their leases.
     """
     if (store / NAME).is_file():
         raise ControlNotNamed(f"a database keeps the leases of {store} ({NAME}): give its URL as {VARIABLE}")

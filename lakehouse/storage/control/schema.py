@@ -66,11 +66,7 @@ class OtherVersion(Permanent, RuntimeError):
 
 
 def create_tables(connection: Connection) -> None:
-    """Create the tables; nothing where they are.
-
-    Raises:
-        OtherVersion: when they are of another one.
-    """
+    """Create the tables; nothing where they are. Raises OtherVersion when they are of another one."""
     from sqlalchemy import text
 
     if version_of(connection) == VERSION:
@@ -93,8 +89,7 @@ def create_tables(connection: Connection) -> None:
 def version_of(connection: Connection) -> int:
     """Return the version of the tables, 0 where there are none.
 
-    Raises:
-        OtherVersion: when it is another one than this.
+    Raises OtherVersion when it is another one than this.
     """
     from sqlalchemy import text
 
@@ -108,8 +103,7 @@ def version_of(connection: Connection) -> int:
 def require_known(version: int, store: str) -> None:
     """Make sure that the tables of a store are of this version, or not made yet.
 
-    Raises:
-        OtherVersion: when they are of another one.
+    Raises OtherVersion when they are of another one.
     """
     if version in (0, VERSION):
         return

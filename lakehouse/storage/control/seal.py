@@ -32,8 +32,7 @@ _TRIES = 100
 def require_leases() -> None:
     """Make sure that this process still has the leases that databases gave it; those of the kernel it cannot lose.
 
-    Raises:
-        LeaseLost: when it has not.
+    Raises LeaseLost when it has not.
     """
     for session in sessions():
         session.require()
@@ -43,8 +42,7 @@ def require_leases() -> None:
 def naming_drafts() -> Iterator[None]:
     """Let drafts get their names in the block, unless a successor has taken the lease; they are there already.
 
-    Raises:
-        LeaseLost: when it has, before the block or after its drafts were deleted.
+    Raises LeaseLost when it has, before the block or after its drafts were deleted.
     """
     require_leases()
     try:
@@ -57,8 +55,7 @@ def naming_drafts() -> Iterator[None]:
 def write_sealed(path: Path, text: str) -> None:
     """Replace a file durably, unless a successor has the lease.
 
-    Raises:
-        LeaseLost: when it has; what it has written stays.
+    Raises LeaseLost when it has; what it has written stays.
     """
     try:
         with replacing(path, durable=True) as file:

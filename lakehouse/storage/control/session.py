@@ -88,10 +88,8 @@ class Session:
     def give_back(self, home: str, name: str, *, is_clean: bool = True) -> None:
         """Give a lease back.
 
-        ``is_clean`` is false where whoever takes it next must seal what it protects.
-
-        Raises:
-            LeaseLost: when it was lost.
+        ``is_clean`` is false where whoever takes it next must seal what it protects. Raises LeaseLost when it was
+        lost.
         """
         with self._one_at_a_time:
             try:
@@ -131,9 +129,7 @@ class Session:
     def transact(self, changes: Sequence[Change]) -> None:
         """Make changes in one transaction, unless this process has lost its leases.
 
-        Raises:
-            LeaseLost: when it has.
-            FileExistsError: when a row that should be new is there.
+        Raises LeaseLost when it has; FileExistsError when a row that should be new is there.
         """
         with self._one_at_a_time:
             self.require()
@@ -154,8 +150,7 @@ class Session:
     def require(self) -> None:
         """Make sure that this process has every lease that it took, at the cost of one round trip.
 
-        Raises:
-            LeaseLost: when the session has ended.
+        Raises LeaseLost when the session has ended.
         """
         with self._one_at_a_time:
             if not self.held:
@@ -256,9 +251,8 @@ def sessions() -> list[Session]:
 def examined(url: str) -> str:
     """Return where a control store is and what it runs on; its tables are created.
 
-    Raises:
-        ControlUnreachable: when it refuses, or does not answer.
-        OtherVersion: when its tables are of another version.
+    Raises ControlUnreachable when it refuses, or does not answer; OtherVersion when its tables are of another
+    version.
     """
     from sqlalchemy import text
 

@@ -63,8 +63,7 @@ class SharedStore:
 def require_version(root: Path) -> None:
     """Make sure that this version wrote the rows of a home's file; what is damaged is named by whoever reads it.
 
-    Raises:
-        OtherVersion: when another one did.
+    Raises OtherVersion when another one did.
     """
     with suppress(ControlUnreachable, DamagedFile):
         LocalStore(root / FILE).rows("SELECT 1")
@@ -73,8 +72,7 @@ def require_version(root: Path) -> None:
 def store_of(home: Home) -> Store:
     """Return where a home keeps its rows; nothing is opened before it is asked.
 
-    Raises:
-        ControlNotNamed: when a database keeps them and this process was not told which.
+    Raises ControlNotNamed when a database keeps them and this process was not told which.
     """
     place = place_of(home, home.root / NAME)
     return SharedStore(place.session, place.id) if place else LocalStore(home.root / FILE)

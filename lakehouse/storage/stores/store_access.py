@@ -80,8 +80,7 @@ def spark_options(scheme: str) -> dict[str, str]:
 def endpoint_of(place: Address) -> str:
     """Return the address of a store; an empty text for the own one of Google or Microsoft.
 
-    Raises:
-        StoreUnavailable: when it is none, or holds a user name.
+    Raises StoreUnavailable when it is none, or holds a user name.
     """
     if place.scheme == "s3":
         return str(_client(place.endpoint).endpoint_url)

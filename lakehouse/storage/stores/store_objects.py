@@ -85,8 +85,7 @@ def content(place: Address) -> bytes:
 def piece(place: Address, at: int, size: int, tag: str) -> Piece | None:
     """Return some bytes of the version with a tag, of any without one; None behind the end.
 
-    Raises:
-        ObjectUnread: when the object has another tag by now.
+    Raises ObjectUnread when the object has another tag by now.
     """
     options: dict[str, Any] = {"range": (at, at + size)} | ({"if_match": tag} if tag else {})
     with answers(place, place.url):
@@ -103,8 +102,8 @@ def piece(place: Address, at: int, size: int, tag: str) -> Piece | None:
 def write_new(place: Address, content: bytes) -> None:
     """Write an object where there is none.
 
-    Raises:
-        FileExistsError: when there is one, perhaps by this very call: its answer may be lost, and it is tried again.
+    Raises FileExistsError when there is one, perhaps by this very call: its answer may be lost, and it is tried
+    again.
     """
     with answers(place, place.url):
         _obstore().put(_store(place), place.key, content, mode="create")
@@ -126,10 +125,8 @@ def listed(place: Address, after: str = "", page: int | None = None) -> Iterator
     """Yield the objects whose keys begin with that of a place and come behind ``after``, ordered by key.
 
     ``page``: how many are handed over at once. Cost: a request for each 1,000 keys from there on, at Microsoft for each
-    key of the folder.
-
-    Raises:
-        StoreUnavailable: where a key comes that the engine cannot name, which fails its whole page of the listing.
+    key of the folder. Raises StoreUnavailable where a key comes that the engine cannot name, which fails its whole
+    page of the listing.
     """
     folder = place.key.rpartition("/")[0]
     # The engine lists folders; what begins likewise comes behind the beginning without its last character.

@@ -56,11 +56,7 @@ class StorePath:
         return self
 
     def relative_to(self, folder: Location) -> PurePosixPath:
-        """Return the way from a folder to it.
-
-        Raises:
-            ValueError: when it is not below the folder.
-        """
+        """Return the way from a folder to it. Raises ValueError when it is not below the folder."""
         return PurePosixPath(self.url).relative_to(PurePosixPath(str(folder)))
 
     @property
@@ -77,9 +73,7 @@ class StorePath:
     def stat(self) -> os.stat_result:
         """Return size and time of an object; its number is another where its content is.
 
-        Raises:
-            FileNotFoundError: when there is no such object.
-            StoreUnavailable, ObjectUnread: as of reading it.
+        Raises FileNotFoundError when there is no such object; StoreUnavailable or ObjectUnread as of reading it.
         """
         found = store_objects.head(self.address)
         seconds = found.uploaded.timestamp()
@@ -106,11 +100,7 @@ class StorePath:
         """Do nothing: a store has no folders."""
 
     def read_bytes(self) -> bytes:
-        """Return an object's content.
-
-        Raises:
-            FileNotFoundError: when there is no such object.
-        """
+        """Return an object's content. Raises FileNotFoundError when there is no such object."""
         return store_objects.content(self.address)
 
     def read_text(self, encoding: str = "utf-8") -> str:
@@ -133,8 +123,8 @@ class StorePath:
     def write_new(self, content: bytes) -> None:
         """Write an object where there is none; of writers that do so at once, one succeeds.
 
-        Raises:
-            FileExistsError: when it is there, perhaps by this very call: its answer may be lost, and it is tried again.
+        Raises FileExistsError when it is there, perhaps by this very call: its answer may be lost, and it is tried
+        again.
         """
         store_objects.write_new(self.address, content)
 
@@ -145,9 +135,7 @@ class StorePath:
     def download(self, file: Path, size: int) -> None:
         """Write an object of a known size, which is never replaced, to a file of this machine.
 
-        Raises:
-            FileNotFoundError: when there is no such object.
-            ObjectUnread: when it has another size.
+        Raises FileNotFoundError when there is no such object; ObjectUnread when it has another size.
         """
         # Whoever downloads nothing does without Arrow.
         from lakehouse.storage.stores.store_files import PIECE_BYTES, opened

@@ -17,8 +17,7 @@ WRITERS, ROUNDS = 16, 20
 def winners(tables: StorePath, rounds: int = ROUNDS) -> list[int]:
     """Return how many of ``WRITERS`` have succeeded in each of some rounds; the objects are deleted again.
 
-    Raises:
-        StoreUnavailable, ObjectUnread: when the store does not answer, or does not let this process write there.
+    Raises StoreUnavailable or ObjectUnread when the store does not answer, or does not let this process write there.
     """
     return list(_rounds(tables, rounds))
 

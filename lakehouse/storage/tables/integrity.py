@@ -65,8 +65,7 @@ def why_failed(error: Exception, tables: Iterable[Location]) -> Exception:
 def naming_damage(home: Home) -> Iterator[None]:
     """Let errors that come of a damaged file of any table end as one that names it and says what to do.
 
-    Raises:
-        DamagedFile: in the place of such an error.
+    Raises DamagedFile in the place of such an error.
     """
     try:
         yield

@@ -36,9 +36,8 @@ class _Kept:
 def open_table(table: Location) -> DeltaTable:
     """Return the newest version of a table, provided that this process still has the leases that it took.
 
-    Raises:
-        deltalake.exceptions.TableNotFoundError: if there is none.
-        LeaseLost: if it lost them; the base of a commit is read before this check (seal.py).
+    Raises deltalake.exceptions.TableNotFoundError if there is none. Raises LeaseLost if it lost them; the base of a
+    commit is read before this check (seal.py).
     """
     known = delta_table(table)
     require_leases()
@@ -51,10 +50,8 @@ def opened(table: Location) -> Iterator[DeltaTable]:
 
     A table that was deleted and created again is opened anew: the folder of its log, or the file of the commit last
     seen, is then another one. Tables on a store are opened anew each time. Cost: a listing of the log, and the commits
-    since this process last had the table.
-
-    Raises:
-        deltalake.exceptions.TableNotFoundError, LeaseLost: as ``open_table``.
+    since this process last had the table. Raises deltalake.exceptions.TableNotFoundError or LeaseLost as
+    ``open_table``.
     """
     if isinstance(table, StorePath):
         yield open_table(table)

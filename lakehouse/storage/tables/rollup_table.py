@@ -78,11 +78,7 @@ def declared_schema(stream: Stream) -> RollupSchema:
 
 
 def parse_definition(definition: str) -> RollupSchema:
-    """Read a definition back.
-
-    Raises:
-        ValueError: when the text is no definition.
-    """
+    """Read a definition back. Raises ValueError when the text is no definition."""
     found = _DEFINITION.fullmatch(definition)
     if not found:
         raise ValueError(

@@ -98,10 +98,8 @@ def commit(
     """Add files to a table and remove others, named as the log names them, in one version.
 
     ``writer``: the writer's name and number of the commit. ``is_change`` is false if rows only move to other files.
-
-    Raises:
-        deltalake.exceptions.CommitFailedError: if another writer has removed one of the files.
-        LeaseLost: if another process has taken the lease meanwhile.
+    Raises deltalake.exceptions.CommitFailedError if another writer has removed one of the files; LeaseLost if another
+    process has taken the lease meanwhile.
     """
     from deltalake.exceptions import CommitFailedError
     from deltalake.transaction import (

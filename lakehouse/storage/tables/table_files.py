@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 def source(path: Location) -> Any:
-    """Return what Arrow reads a file from.
-
-    Raises:
-        FileNotFoundError: when it is not there.
-    """
+    """Return what Arrow reads a file from. Raises FileNotFoundError when it is not there."""
     if not isinstance(path, StorePath):
         return path
     from lakehouse.storage.stores.store_files import arrow_filesystem

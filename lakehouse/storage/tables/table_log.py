@@ -158,11 +158,7 @@ def commit_at(table: Location, version: int) -> Location:
 
 
 def commit_actions(commit: Location) -> list[dict[str, Any]]:
-    """Return the actions of a commit.
-
-    Raises:
-        FileNotFoundError: when the log has it no more.
-    """
+    """Return the actions of a commit. Raises FileNotFoundError when the log has it no more."""
     with naming(commit):
         return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines() if line]
 

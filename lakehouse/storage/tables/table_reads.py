@@ -21,10 +21,8 @@ def read_between(
 ) -> pa.Table:
     """Return the rows in between, by default all, as this process reads them, with all columns of the table.
 
-    ``names``: of these columns alone. Cost: the files whose statistics let them have such a row.
-
-    Raises:
-        LookupError: where the table lacks one of these columns.
+    ``names``: of these columns alone. Cost: the files whose statistics let them have such a row. Raises LookupError
+    where the table lacks one of these columns.
     """
     return pa.concat_tables(parts_between(table, between, names))
 
@@ -53,8 +51,7 @@ def pieces_of(address: Location | str, columns: pa.Schema, rows: int | None = No
 def named_columns(table: Location, names: Collection[str] | None = None) -> pa.Schema:
     """Return the table's columns, or those of them that are named.
 
-    Raises:
-        LookupError: where the table lacks one of these columns.
+    Raises LookupError where the table lacks one of these columns.
     """
     with opened(table) as known:
         columns = arrow_schema(known)

@@ -30,12 +30,10 @@ def replace_table(
     """Make a table, without partitions, of these columns, properties and files, whatever it holds, in one version.
 
     ``schema`` as Spark and Delta write it in JSON. What was there stays for readers of earlier versions, and numbers of
-    writers stay. Whoever prepared a commit on an earlier version fails, as with any change of columns.
-
-    Raises:
-        LeaseLost: when another process has taken the lease meanwhile; what this rests on is read before that is asked,
-            so a seal either comes later and fails, or this does (seal.py).
-        CommittedMeanwhile: when others never stop to commit.
+    writers stay. Whoever prepared a commit on an earlier version fails, as with any change of columns. Raises
+    LeaseLost when another process has taken the lease meanwhile; what this rests on is read before that is asked, so
+    a seal either comes later and fails, or this does (seal.py). Raises CommittedMeanwhile when others never stop to
+    commit.
     """
     crash_point("table.files-written")
     # One table for all tries: the entry is known by it where the answer to a write was lost.

@@ -27,8 +27,7 @@ NAME = "tables.json"
 def recorded(root: Path) -> str | None:
     """Return on which store the tables of a home are, None for in its folder or for none yet.
 
-    Raises:
-        DamagedFile: when what the home says of it cannot be read.
+    Raises DamagedFile when what the home says of it cannot be read.
     """
     try:
         with naming(root / NAME):
@@ -59,8 +58,7 @@ def options_of(table: Location) -> dict[str, str] | None:
 def delta_table(table: Location) -> DeltaTable:
     """Return the newest version of a table, to be looked at.
 
-    Raises:
-        deltalake.exceptions.TableNotFoundError: when there is none.
+    Raises deltalake.exceptions.TableNotFoundError when there is none.
     """
     from deltalake import DeltaTable
 

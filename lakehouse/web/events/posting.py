@@ -58,10 +58,8 @@ def signed(url: str, secret: bytes, identity: str, body: bytes) -> Request:
 def post(request: Request, within_s: float) -> None:
     """Send a request and read the head of its answer; a redirect is a refusal.
 
-    Raises:
-        HTTPError: when the address refuses.
-        URLError: when it cannot be reached.
-        OSError: when the answer takes longer than ``within_s``.
+    Raises HTTPError when the address refuses; URLError when it cannot be reached; OSError when the answer takes
+    longer than ``within_s``.
     """
     sender = _Cutting()
     timer = threading.Timer(within_s, sender.cut_off)

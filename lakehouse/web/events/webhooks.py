@@ -95,9 +95,8 @@ class Webhooks:
     def deliver_new(self) -> None:
         """Deliver every change that nobody confirmed yet, those of one alarm in order; set aside what is refused.
 
-        Raises:
-            LeaseHeld: when another process delivers now.
-            Exception: when the address cannot be reached, or asks to be left alone.
+        Raises LeaseHeld when another process delivers now; Exception when the address cannot be reached, or asks to
+        be left alone.
         """
         now = self._published(), self._checked()
         if now == self._seen and not any(map(self._is_due, self._pauses)):
@@ -180,9 +179,7 @@ class Webhooks:
     def _is_taken(self, alarm: Alarm, change: int, body: str) -> bool:
         """Post a change; where the address refuses it, the alarm waits, longer each time.
 
-        Raises:
-            HTTPError: when the address asks to be left alone.
-            URLError: when it cannot be reached.
+        Raises HTTPError when the address asks to be left alone; URLError when it cannot be reached.
         """
         try:
             identity = f"{alarm[0]}:{alarm[1]}:{change}"

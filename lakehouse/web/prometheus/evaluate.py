@@ -48,9 +48,7 @@ def evaluated(
 ) -> Found:
     """Return the samples of a query at some evenly spaced times; ``streams`` may be named to who asks, None for all.
 
-    Raises:
-        PromqlRefused: when the metric, a label or so many series or rounds cannot be answered.
-        AskError: as ``ask``.
+    Raises PromqlRefused when the metric, a label or so many series or rounds cannot be answered; AskError as ``ask``.
     """
     of = metric(reader, asked.metric, streams)
     keys = _key_matchers(of, asked)

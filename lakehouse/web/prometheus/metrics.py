@@ -56,11 +56,7 @@ def metrics_of(reader: PublishedReader, streams: tuple[str, ...] | None = None) 
 
 
 def metric(reader: PublishedReader, name: str, streams: tuple[str, ...] | None = None) -> Metric:
-    """Return one metric.
-
-    Raises:
-        PromqlRefused: when there is none, with those that there are, and that may be seen.
-    """
+    """Return one metric. Raises PromqlRefused when there is none, with those that there are, and that may be seen."""
     known = metrics_of(reader, streams)
     if name not in known:
         from lakehouse.serving.ask.question import unknown, withheld_of
@@ -103,8 +99,7 @@ def matching(
 ) -> list[dict[str, str]]:
     """Return the label sets that matchers let through; regular expressions are RE2's, which take linear time.
 
-    Raises:
-        PromqlRefused: when an expression is none.
+    Raises PromqlRefused when an expression is none.
     """
     left = labels
     for one in matchers:

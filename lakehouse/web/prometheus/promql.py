@@ -85,20 +85,12 @@ Asked = RangeQuestion | AlertsQuestion | float
 
 
 def parsed(text: str) -> Asked:
-    """Return what a query asks for.
-
-    Raises:
-        PromqlRefused: when it is no PromQL, or more of it than can be answered.
-    """
+    """Return what a query asks for. Raises PromqlRefused when it is no PromQL, or more of it than can be answered."""
     return _asked(_tree(text))
 
 
 def selected(text: str) -> tuple[str | None, tuple[Matcher, ...]]:
-    """Return metric and other matchers of a selector, as ``match[]`` has them.
-
-    Raises:
-        PromqlRefused: when it is none.
-    """
+    """Return metric and other matchers of a selector, as ``match[]`` has them. Raises PromqlRefused when it is none."""
     tree = _tree(text)
     if not isinstance(tree, promql.VectorSelector):
         raise PromqlRefused(

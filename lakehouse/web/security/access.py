@@ -143,11 +143,7 @@ class Access:
 
 
 def _check_address(scope: Asgi) -> None:
-    """Refuse what no address means, and a body of two lengths, before anything reads it.
-
-    Raises:
-        Problem: 400.
-    """
+    """Refuse what no address means, and a body of two lengths, before anything reads it. Raises Problem: 400."""
     if sum(name in _LENGTHS for name, _ in scope["headers"]) > 1:
         # A proxy that goes by the other one would take the rest for somebody else's request.
         said = "a body has Content-Length or Transfer-Encoding, not both"
@@ -234,11 +230,7 @@ def _cookie(header: str, name: str) -> str:
 
 
 def token(request: Request, scope: Scope = Scope.READ) -> Token:
-    """Return the token of a request.
-
-    Raises:
-        Problem: 403 when it lacks the scope.
-    """
+    """Return the token of a request. Raises Problem: 403 when it lacks the scope."""
     found: Token = request.scope["token"]
     if not found.may(scope):
         raise Problem(
@@ -250,8 +242,7 @@ def token(request: Request, scope: Scope = Scope.READ) -> Token:
 def check_stream(request: Request, stream: str, scope: Scope = Scope.READ) -> None:
     """Refuse a stream that the request's token may not see.
 
-    Raises:
-        Problem: 403, whether or not there is such a stream.
+    Raises Problem: 403, whether or not there is such a stream.
     """
     found = token(request, scope)
     if not found.sees(stream):
@@ -261,11 +252,7 @@ def check_stream(request: Request, stream: str, scope: Scope = Scope.READ) -> No
 
 
 def check_all_streams(request: Request, scope: Scope = Scope.READ) -> None:
-    """Refuse what shows rows of every stream to a token that may see some.
-
-    Raises:
-        Problem: 403.
-    """
+    """Refuse what shows rows of every stream to a token that may see some. Raises Problem: 403."""
     if token(request, scope).streams is not None:
         raise Problem(403, "Not allowed", "this shows every stream, and the token may see some only")
 

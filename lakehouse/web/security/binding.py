@@ -17,9 +17,8 @@ class BindRefused(ValueError):
 def checked(layout: Home, bind: str) -> tuple[str, int]:
     """Return host and port of ``HOST:PORT``; only on the loopback may a home be without tokens.
 
-    Raises:
-        BindRefused: when it is no address, or not the loopback and the home has no token; or when nobody can be
-            answered there, as where another process is.
+    Raises BindRefused when it is no address, or not the loopback and the home has no token; or when nobody can be
+    answered there, as where another process is.
     """
     found = re.fullmatch(r"(.+):(\d{1,5})", bind)
     if found is None or int(found[2]) > 65535:

@@ -70,8 +70,7 @@ LOCAL = Token("local", "", tuple(Scope), None, "")
 def read_tokens(layout: Home) -> list[Token]:
     """Return the tokens of a home by age, none where none were made.
 
-    Raises:
-        ControlUnreachable: when the control store does not answer.
+    Raises ControlUnreachable when the control store does not answer.
     """
     move_in(layout)
     return [
@@ -83,9 +82,8 @@ def read_tokens(layout: Home) -> list[Token]:
 def own_token(layout: Home) -> str:
     """Return the server's own token: of a home without tokens, the environment's or a new one; else an empty text.
 
-    Raises:
-        TokenError: when the environment's can be guessed.
-        ControlUnreachable: when the control store does not answer.
+    Raises TokenError when the environment's can be guessed; ControlUnreachable when the control store does not
+    answer.
     """
     if read_tokens(layout):
         return ""
@@ -100,8 +98,7 @@ def own_token(layout: Home) -> str:
 def add_token(layout: Home, name: str, scopes: Sequence[Scope], streams: Sequence[str] | None) -> str:
     """Make a token and return it; it cannot be shown again.
 
-    Raises:
-        TokenError: when there is one of that name, or scopes and streams do not go together.
+    Raises TokenError when there is one of that name, or scopes and streams do not go together.
     """
     if not name or not name.isprintable() or len(name) > 100:
         raise TokenError(f"a token's name has 1 to 100 printable characters, found {name[:100]!r}")
@@ -123,11 +120,7 @@ def add_token(layout: Home, name: str, scopes: Sequence[Scope], streams: Sequenc
 
 
 def revoke_token(layout: Home, name: str) -> None:
-    """Take a token back: it is refused from the next request on.
-
-    Raises:
-        TokenError: when there is none of that name.
-    """
+    """Take a token back: it is refused from the next request on. Raises TokenError when there is none of that name."""
     known = read_tokens(layout)
     if not store_of(layout).change(_REVOKE, name=name):
         raise TokenError(f"no token {name!r}; there are: {', '.join(one.name for one in known) or 'none'}")

@@ -56,10 +56,8 @@ class Call:
     def __call__(self, rows: pa.RecordBatch) -> Any:
         """Return one truth value a row.
 
-        Raises:
-            TypeError: it returned something else than truth values.
-            TimeoutError: it took longer than ``timeout_s``.
-            Exception: whatever the predicate raises.
+        Raises TypeError when it returned something else than truth values; TimeoutError when it took longer than
+        ``timeout_s``; Exception: whatever the predicate raises.
         """
         function = self._loaded()
         arrays = [rows.column(name) for name in self.source.columns]
@@ -113,10 +111,8 @@ def _truths(found: Any, name: str) -> Any:
 def within(seconds: float, what: str) -> Iterator[None]:
     """End the block after so many seconds by an error, where this is the main thread, as in Spark's Python workers.
 
-    Code that does not come back to the interpreter, as in a library of C, goes on until it does.
-
-    Raises:
-        TimeoutError: ``what`` took longer.
+    Code that does not come back to the interpreter, as in a library of C, goes on until it does. Raises TimeoutError:
+    ``what`` took longer.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

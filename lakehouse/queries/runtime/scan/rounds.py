@@ -71,10 +71,8 @@ class Rounds:
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, dict[str, int]]:
         """Take in all finished ingest batches that the queries lack; return by query what they came to.
 
-        A query that is stopped is behind afterwards; ``stopped`` says why.
-
-        Raises:
-            QueryChanged: when a query means something else than its tables.
+        A query that is stopped is behind afterwards; ``stopped`` says why. Raises QueryChanged when a query means
+        something else than its tables.
         """
         totals = {run.query.name: dict.fromkeys(("batches", *run.counts), 0) for run in self.runs}
         going = tuple(run for run in self.runs if self._is_begun(run))
@@ -123,8 +121,7 @@ class Rounds:
     def reason(self, query: str, error: Exception) -> str:
         """Return in one line what an error came of: a damaged file of the query's or its streams' tables, or itself.
 
-        Raises:
-            EngineEnded: when it came of the end of Spark's JVM, which is no fault of a query.
+        Raises EngineEnded when it came of the end of Spark's JVM, which is no fault of a query.
         """
         if isinstance(error, EngineEnded):
             raise error

@@ -49,8 +49,7 @@ class Scan:
     def run(self, engine: Engine, writes: Sequence[Written]) -> tuple[list[pa.Table], list[Facts]]:
         """Write the rows that each reader lets through; return the entries of each, and what tasks have told.
 
-        Raises:
-            LookupError: where a column was declared after the last rows came.
+        Raises LookupError where a column was declared after the last rows came.
         """
         stream, (after, through) = self.readers[0].stream, self.span
         files = files_near(self.layout.raw(stream), "batch", [(after + 1, through)])
@@ -71,8 +70,7 @@ class Scan:
     def rows(self, where: str) -> Columns:
         """Return what tasks read of raw rows for which a condition holds.
 
-        Raises:
-            LookupError: where a column was declared after the last rows came.
+        Raises LookupError where a column was declared after the last rows came.
         """
         read = dict.fromkeys(column for reader in self.readers for column in reader.read)
         names = (f"`{name}`" for name in read if name != "event_us")

@@ -47,8 +47,7 @@ _TYPES = {
 def mask_of(sql: str) -> Mask:
     """Return a function that says for each row of a batch whether the condition holds; null counts as false.
 
-    Raises:
-        ValueError: at an operator that the parser does not accept.
+    Raises ValueError at an operator that the parser does not accept.
     """
     tree = _parsed(sql)
 
@@ -74,8 +73,7 @@ def where(rows: pa.RecordBatch, condition: str | None) -> pa.RecordBatch:
 def select(rows: pa.RecordBatch, columns: Sequence[str]) -> pa.Table:
     """Return columns of each row, each given as SQL with a name or as the name of a column.
 
-    Raises:
-        ValueError: at a function that is not listed above.
+    Raises ValueError at a function that is not listed above.
     """
     trees = [_parsed(each) for each in columns]
     return pa.table([_column(tree.unalias(), rows) for tree in trees], [tree.alias_or_name for tree in trees])

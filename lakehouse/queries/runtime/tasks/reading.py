@@ -132,8 +132,7 @@ class Passed:
 def raw_columns(layout: Home, stream: str, names: Collection[str]) -> pa.Schema:
     """Return some columns of a stream's raw rows.
 
-    Raises:
-        LookupError: if a column was declared after the last rows came.
+    Raises LookupError if a column was declared after the last rows came.
     """
     columns = named_columns(layout.raw(stream))
     if lacking := sorted(set(names) - {*columns.names}):
