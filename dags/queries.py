@@ -38,7 +38,7 @@ def queries(home: AirflowHome) -> Any:
         return run_one(run_queries.run, query, params)
 
     with DAG(
-        schedule=any_of(home, "raw"),
+        schedule=any_of(home, "raw") if home.queries else None,
         doc_md=__doc__,
         **dag_defaults(home, "queries", "queries", QUERIES) | SEVERAL,
     ) as made:

@@ -44,7 +44,9 @@ def repair(home: AirflowHome) -> Any:
         return run_one(check_queries.run, query, params)
 
     with DAG(
-        schedule=home.settings.repair, doc_md=__doc__, **dag_defaults(home, "repair", "queries", QUERIES)
+        schedule=home.settings.repair if home.queries else None,
+        doc_md=__doc__,
+        **dag_defaults(home, "repair", "queries", QUERIES),
     ) as made:
         chosen = choose()
         for name in home.queries:

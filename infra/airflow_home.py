@@ -33,6 +33,8 @@ def environment(settings: Settings) -> dict[str, str]:
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         # Each task that needs Spark starts a JVM of its own; more of them at once only wait for each other.
         "AIRFLOW__CORE__PARALLELISM": "2",
+        # One task waits beside two that run: the first to be started of more is that of most weight.
+        "AIRFLOW__CORE__DEFAULT_POOL_TASK_SLOT_COUNT": "3",
         "AIRFLOW__CORE__MP_START_METHOD": "spawn",
         # Tasks of a scheduler that was ended hold their streams until one after it looks for them.
         "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",

@@ -73,7 +73,11 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="TIDEMARK_", env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix="TIDEMARK_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
     )
 
     home: Path = Path("var")

@@ -56,6 +56,15 @@ def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.
     assert (spark.driver_memory, spark.shuffle_partitions) == ("4g", 7)
 
 
+def test_a_variable_that_is_empty_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TIDEMARK_HOME", "TIDEMARK_CONTROL", "TIDEMARK_SPARK__DRIVER_MEMORY"):
+        monkeypatch.setenv(name, "")
+
+    settings = load_settings(_written(tmp_path, '[spark]\ndriver_memory = "1g"'))
+
+    assert (settings.home, settings.control, settings.spark.driver_memory) == (tmp_path / "var", None, "1g")
+
+
 def test_other_variables_of_ours_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TIDEMARK_JARS", "TIDEMARK_DEBUG", "TIDEMARK_CRASH_AT"):
         monkeypatch.setenv(name, "1")

@@ -213,6 +213,14 @@ def test_what_is_new_of_a_stream_wakes_the_dags_that_read_it() -> None:
     assert _wakes("publish") == {"checked/alpha", "checked/beta"} | results
 
 
+def test_where_no_query_is_registered_nothing_starts_the_dags_of_queries(tmp_path: Path) -> None:
+    assert (_dag("queries").schedule, _dag("repair").schedule) != (None, None)
+    for name in QUERIES:
+        (tmp_path / "queries" / f"{name}.sql").unlink()
+
+    assert (_dag("queries").schedule, _dag("repair").schedule) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("name", "task", "table"),
     [
