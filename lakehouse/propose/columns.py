@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
+from unicodedata import combining, normalize
 
 from lakehouse.config.columns import NAME, RESERVED
 from lakehouse.propose.sample import Sample
@@ -143,10 +144,11 @@ def _role(name: str, declared: dict[str, Any], texts: Sequence[str]) -> str:
 def plain_name(text: str, otherwise: str, prefix: str) -> str:
     """Return a text as a name that tables can have: ``otherwise`` if none is left, behind a prefix if a digit is first.
 
-    >>> plain_name("Core Temp [C]", "column", "c_"), plain_name("2", "column", "c_")
-    ('core_temp_c', 'c_2')
+    >>> plain_name("Zähler [kWh]", "column", "c_"), plain_name("2", "column", "c_")
+    ('zahler_kwh', 'c_2')
     """
-    plain = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:80] or otherwise
+    letters = "".join(each for each in normalize("NFKD", text.lower()) if not combining(each))
+    plain = re.sub(r"[^a-z0-9]+", "_", letters).strip("_")[:80] or otherwise
     return plain if plain[0].isalpha() else prefix + plain
 
 

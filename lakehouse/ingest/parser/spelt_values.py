@@ -34,6 +34,9 @@ def spelt_values(texts: Mapping[str, pa.Array], stream: Stream) -> dict[str, pa.
 
 
 def _usual(text: pa.Array, column: Column, source: Source) -> pa.Array:
+    if column.missing:
+        # As it stands: a decimal comma or hexadecimal digits would mark it, or make another text of it.
+        text = _null(text, pc.is_in(text, pa.array(column.missing, pa.string())))
     if column.is_number:
         text = _number(text, column, source)
     if column.true or column.false:
@@ -87,4 +90,8 @@ def _without(text: pa.Array, column: Column) -> pa.Array:
         numbers = pc.if_else(is_number, text, pa.scalar(None, pa.string())).cast(pa.float64())
         values = [float(each) for each in column.missing if re.match(_NUMBER, each)]
         is_none = pc.or_(is_none, pc.and_(is_number, pc.is_in(numbers, pa.array(values, pa.float64()))))
-    return pc.if_else(is_none, pa.scalar(None, pa.string()), text)
+    return _null(text, is_none)
+
+
+def _null(text: pa.Array, where: pa.Array) -> pa.Array:
+    return pc.if_else(where, pa.scalar(None, pa.string()), text)
