@@ -28,7 +28,10 @@ PRINTED: dict[str, dict[str, set[str]]] = {
             *("cpu_ratio_to_plain_spark", "ask_ms", "demo_s"),
         }
     },
-    "time_rules": {"time_rules": {"silent_s", "counter_resets_s", "volume_s"}},
+    "quality": {
+        "known_faults": {"known"},
+        "time_rules": {"silent_s", "counter_resets_s", "volume_s"},
+    },
     "conditions": {"conditions": {"decimal_1000_ms", "decimal_1000_duckdb_ms"}},
     # Its parts start clusters.
     "cluster": {},

@@ -1,6 +1,6 @@
 """Cost of rules over time by the nodes they read: silent keys, falls of counters, rows of periods.
 
-    python -m tests.benchmarks.time_rules [--quick] [--json]
+    python -m tests.benchmarks.quality time_rules [--quick] [--json]
 
 A hundred thousand keys in ten million nodes: a hundred files that no fold has brought together; seconds of processors.
 """
@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from lakehouse.checks.table_rows import TableRows
 from lakehouse.checks.time_nodes import Counted, Meeting, Nodes
 from lakehouse.engine.local import LocalEngine
-from tests.benchmarks.parts import run_parts
 
 KEYS, QUICK_KEYS, FILES = 100_000, 1_000, 100
 HOUR_US = 3_600_000_000
@@ -73,7 +72,3 @@ def _rollup(folder: Path, keys: int) -> TableRows:
             {"path": f"{hour}.parquet", "num_records": len(own), "min.level": 1, "max.level": 1} | ends
         )
     return TableRows(folder, nodes.schema, files)
-
-
-if __name__ == "__main__":
-    run_parts(__doc__, "tests.benchmarks", ("time_rules",))

@@ -1,0 +1,14 @@
+"""Rules over real data, and the cost of rules over time.
+
+    python -m tests.benchmarks.quality [--quick] [--json] [PART ...]
+
+``known_faults``: faults of thirteen real sets, found, missed and reported where there are none. ``time_rules``: what
+rules over time cost by the nodes that they read.
+"""
+
+from __future__ import annotations
+
+from tests.benchmarks.parts import run_parts
+
+if __name__ == "__main__":
+    run_parts(__doc__, __package__, ("known_faults", "time_rules"))
