@@ -35,6 +35,7 @@ from lakehouse.config.sections import (
 from lakehouse.config.spark_settings import EngineSettings, SparkSettings
 from lakehouse.config.store_address import is_url
 from lakehouse.config.stream import Source, Stream
+from lakehouse.config.toml_lines import with_lines
 from lakehouse.queries.kind import Query, kinds
 from lakehouse.queries.registered import by_query, read_queries
 from lakehouse.storage.control.move_in import move_in
@@ -184,7 +185,7 @@ def read_settings(config: Path | None = None, home: Path | None = None) -> Setti
     if settings and settings.sites:
         problems.extend(_site_problems(settings.sites, streams, registered))
     if problems or settings is None:
-        raise ConfigError(str(path), [*problems, *faults])
+        raise ConfigError(str(path), [*with_lines(problems, path.read_text("utf-8-sig")), *faults])
     settings = _on_store_whole(settings, home, path)
     where, lineage = given_home(home) or located(settings.home, path.parent), settings.lineage
     if lineage.file:

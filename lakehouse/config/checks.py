@@ -31,6 +31,7 @@ _ECHOES = {
     "columns": ("source", "event_time", "arrival_time"),
     "groupings": ("keys",),
     "clock_bounds": ("arrival_time",),
+    "rules": ("keys", "measures", "counters", "groupings", "levels"),
     "event_time": ("source",),
     "arrival_time": ("source",),
 }
@@ -254,9 +255,9 @@ def _rest(name: str, table: dict[str, Any], places: Sequence[tuple[str, ...]]) -
 
 
 def _left_out(place: Sequence[int | str]) -> tuple[str, ...]:
-    """Return what a refused value takes with it: its column, its own option of the source, or its top-level key."""
+    """Return what a refused value takes with it: its column, rule or option of the source, or its top-level key."""
     option = place[0] == "source" and place[1:2] not in (("kind",), ("path",), ("format",))
-    is_alone = place[0] == "columns" or option
+    is_alone = place[0] in ("columns", "rules") or option
     return tuple(map(str, place[: 2 if is_alone else 1]))
 
 
@@ -265,6 +266,9 @@ def _leave_out(table: dict[str, Any], place: tuple[str, ...]) -> None:
     owner = table.get(tables[0]) if tables else table
     if isinstance(owner, dict):
         owner.pop(leaf, None)
+    elif isinstance(owner, list):
+        # The other rules keep their numbers.
+        owner[int(leaf)] = {"freshness": "1d", "name": f"left_out_{leaf}"}
 
 
 def _below(prefix: str, problem: Problem) -> Problem:
@@ -274,4 +278,5 @@ def _below(prefix: str, problem: Problem) -> Problem:
 def _is_echo(problem: Problem, bad: set[str]) -> bool:
     """Return whether a problem (its key below the stream) may come from a value that was left out."""
     top, _, below = problem.key.partition(".")
-    return bool(bad & {top, f"{top}.{below.split('.')[0]}", *_ECHOES.get(top, ())})
+    is_of_column = top == "rules" and any(each.startswith("columns.") for each in bad)
+    return is_of_column or bool(bad & {top, f"{top}.{below.split('.')[0]}", *_ECHOES.get(top, ())})

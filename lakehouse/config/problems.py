@@ -10,14 +10,16 @@ _LONGEST = 300
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong in the configuration."""
+    """One thing wrong in the configuration; ``line``: of its file, where that is known."""
 
     key: str
     found: str
     expected: str
+    line: int | None = None
 
     def __str__(self) -> str:
-        return f"{_short(self.key)}: found {_short(self.found)}; expected {self.expected}"
+        where = f"line {self.line}: " if self.line else ""
+        return f"{where}{_short(self.key)}: found {_short(self.found)}; expected {self.expected}"
 
 
 def _short(text: str) -> str:

@@ -125,7 +125,7 @@ def test_problems_of_a_configuration_are_told_one_by_one_in_json(capsys: pytest.
     tell_error(ConfigError("x.toml", [Problem("home", "3", "a folder")]), as_json=True)
 
     error = json.loads(capsys.readouterr().out)["error"]
-    assert error["problems"] == [{"key": "home", "found": "3", "expected": "a folder"}]
+    assert error["problems"] == [{"key": "home", "found": "3", "expected": "a folder", "line": None}]
     assert error["message"].startswith("x.toml: 1 problem")
 
 

@@ -144,14 +144,14 @@ class MissingShare(_Part):
 
 
 class NewColumns(_Part):
-    """No fields in new files but those declared, those of the first batch, and those of ``ignore``."""
+    """No fields at the head of new files but those declared, those of the first batch, and those of ``ignore``."""
 
     ignore: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """The rule in words."""
-        return "new files have no fields that are not declared and that files before had not"
+        return "the first records of new files have no fields that are not declared and that files before had not"
 
 
 class CounterResets(_Part):
