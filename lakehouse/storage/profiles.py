@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.profile.frequent import Frequent
 from lakehouse.algorithms.profile.summary import BINS, DISTINCT_ERROR, SIZE, Summary
+from lakehouse.storage.corrections import RETRACT, read_corrections
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.tables.table_log import bounds, newest_version
@@ -134,24 +135,36 @@ def profile_of(home: Home, stream: str, day: str | None = None) -> list[dict[str
     """Return a day's profile as rows for people, by default that of the last day with rows; none without rows.
 
     One row a column, first that of the column ``*``, the day itself, with its ``rows``, ``late`` rows, ``rejected``
-    records by reason and rows ``by_hour``. Others have ``rows`` and those with ``missing`` values, how many are
-    ``distinct`` (give or take ``distinct_error`` of it, twice that 19 times of 20), of numbers ``least``, ``greatest``,
-    ``mean``, ``deviation`` and ``quantiles`` by share (give or take ``quantile_error`` of the value), each null of
-    texts, and of keys the most ``frequent`` values with their rows (at most ``frequent_error`` more). All have the
-    ``day``.
+    records by reason, rows ``by_hour``, and those ``retracted`` since at most, which all figures still count. Others
+    have ``rows`` and those with ``missing`` values, how many are ``distinct`` (give or take ``distinct_error`` of it,
+    twice that 19 times of 20), of numbers ``least``, ``greatest``, ``mean``, ``deviation`` and ``quantiles`` by share
+    (give or take ``quantile_error`` of the value), each null of texts, and of keys the most ``frequent`` values with
+    their rows (at most ``frequent_error`` more). All have the ``day``.
     """
     day_us = last_day(home, stream) if day is None else day_of(day)
     if day_us is None:
         return []
     columns = read_profile(home, stream, day_us, day_us + DAY_US).get(day_us, {})
-    return [_shown(day_text(day_us), own) for own in columns.values()]
+    retracted = _retracted(home, stream, day_us)
+    return [_shown(day_text(day_us), own, retracted) for own in columns.values()]
 
 
-def _shown(day: str, own: ColumnProfile) -> dict[str, Any]:
+def _retracted(home: Home, stream: str, day_us: int) -> int:
+    """Return how many rows retractions of times of a day took out of raw: a retraction knows no days of its rows."""
+    return sum(
+        sum(found.batches.values())
+        for found in read_corrections(home, stream)
+        if found.done and found.kind == RETRACT
+        if (found.from_us is None or found.from_us < day_us + DAY_US)
+        and (found.to_us is None or found.to_us >= day_us)
+    )
+
+
+def _shown(day: str, own: ColumnProfile, retracted: int) -> dict[str, Any]:
     if own.column == ROWS:
         by_hour = own.minutes.reshape(24, 60).sum(1).tolist()
         counts = {"rows": own.summary.rows, "late": own.late, "rejected": dict(own.rejected)}
-        return {"day": day, "column": ROWS, **counts, "by_hour": by_hour}
+        return {"day": day, "column": ROWS, **counts, "by_hour": by_hour, "retracted": retracted}
     column, frequent = own.summary, own.frequent
     has_numbers = column.low is not None
     shares = QUANTILES if has_numbers else ()

@@ -206,6 +206,8 @@ def _profile(rows: Sequence[Fields]) -> str:
     (day,), columns = ([row for row in rows if (row["column"] == "*") is is_day] for is_day in (True, False))
     hours = columns_of([f"{hour}:00" for hour in range(24)], day["by_hour"], "rows by hour of the day")
     late = f"{day['rows']:,} rows are of {day['day']}, {day['late']:,} of them came late"
+    if day["retracted"]:
+        late += f"; at most {day['retracted']:,} were retracted since, and the figures still count them"
     names = (
         "column",
         "missing",

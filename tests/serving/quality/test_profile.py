@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
+from dataclasses import asdict, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from lakehouse.serving.quality.profile import profile_rows
 from lakehouse.serving.quality.report import Asked
 from lakehouse.serving.table_reader import connected
 from lakehouse.spark.tables import declared_columns
-from lakehouse.storage.profiles import DAY_US, ColumnProfile, day_of
+from lakehouse.storage.corrections import RETRACT, Correction
+from lakehouse.storage.profiles import DAY_US, ColumnProfile, day_of, profile_of
 from lakehouse.web.quality.page import Page
 from tests.support.reported import HOSTILE, reported, write
 
@@ -57,3 +59,27 @@ def test_a_day_without_rows_shows_the_last_one_before_it(tmp_path: Path) -> None
 
     assert [row["day"] for row in days[0]] == ["2026-01-01"] * 3
     assert days[1] == []
+
+
+def test_rows_that_were_retracted_of_a_day_are_named_because_its_figures_still_count_them(
+    tmp_path: Path,
+) -> None:
+    home = reported(tmp_path)
+    days = (DAY - DAY_US, DAY)
+    rows = [one.as_row() | {"batch": 1, "day_us": day} for day in days for one in columns(20.0)]
+    write(home.profile("rooms"), declared_columns("profile"), rows)
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    done = Correction(1, RETRACT, True, "me", "it was wrong", "rows", "", DAY, DAY + 9, 1, 2, {1: 2}, at)
+    begun = replace(done, number=2, done=False)
+    other = replace(done, number=3, kind="rebuild")
+    found = [asdict(each) | {"batches": [(1, 2)]} for each in (done, begun, other)]
+    write(home.corrections("rooms"), declared_columns("corrections"), found)
+
+    before, newest = (profile_of(home, "rooms", day)[0] for day in ("2025-12-31", "2026-01-01"))
+
+    assert (before["retracted"], newest["retracted"]) == (0, 2)
+    with connected(home.tables) as connection:
+        page = Page(is_file=True).overview(
+            "Quality", [Asked(home, connection).report("rooms", date(2026, 1, 1))]
+        )
+    assert "at most 2 were retracted since, and the figures still count them" in page

@@ -48,6 +48,10 @@ def _print(stream: str, rows: list[dict[str, Any]]) -> None:
     rejected = ", ".join(f"{reason} {count:,}" for reason, count in whole["rejected"].items()) or "none"
     late = f"{whole['late']:,} late ({whole['late'] / max(whole['rows'], 1):.1%})"
     print_line(f"{stream}, {whole['day']}: {whole['rows']:,} rows, {late}; rejected: {rejected}")
+    if whole["retracted"]:
+        print_line(
+            f"at most {whole['retracted']:,} of these rows were retracted since; the figures still count them"
+        )
     headers = ("column", "missing", "distinct", "least", *_SHARES.values(), "greatest", "mean", "deviation")
     print_table((*headers, "most frequent"), [_cells(row) for row in rows[1:]])
 
