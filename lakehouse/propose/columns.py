@@ -14,6 +14,7 @@ from lakehouse.propose.sample import Sample
 _INT = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _COMMA = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?")
+_GROUPED = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 _UNIT = re.compile(r"([+-]?\d+(?:[.,]\d+)?)(\s*[^\d\s.,+-][^\d]*)")
 _TRUTHS = {"true", "false", "yes", "no", "t", "f", "y", "n"}
 _NONE = {"", "na", "n/a", "null", "none", "nan", "-", "--", "---", "?"}
@@ -27,6 +28,8 @@ _KEYED = re.compile(
 _COUNTED = re.compile(r"total|count(er)?$|kwh|energy|odometer|cumul|packets|bytes|reading", re.IGNORECASE)
 _NUMBERED = re.compile(r"^(record|row|index|seq|no|nr|line|entry|id|#)$", re.IGNORECASE)
 _MOST_KEYS, _ROWS_A_KEY, _LEAST_ROWS = 1000, 3, 4
+# Of so few rows a column that is named like a key is one if a value of it comes twice.
+_SHORT = 30
 
 
 @dataclass
@@ -86,6 +89,9 @@ def _typed(texts: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
             {"thousands": "."} if any("." in text for text in there) else {}
         )
         doubts.append("commas are read as decimal marks")
+    elif there and all(_GROUPED.fullmatch(text) for text in there):
+        declared |= {"type": "double" if any("." in text for text in there) else "int", "thousands": ","}
+        doubts.append("commas are read as marks of thousands")
     elif there and all(text.lower() in _TRUTHS for text in there):
         declared["type"] = "boolean"
     elif there and (units := _units(there)):
@@ -96,7 +102,10 @@ def _typed(texts: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         doubts.append(f"{', '.join(map(repr, units))} is read as a unit")
     else:
         missing = []
-    if declared["type"] in ("int", "double") and "decimal" not in declared and "strip" not in declared:
+        others = [text for text in there if not _NUMBER.fullmatch(text)]
+        if 2 * len(others) < len(there):
+            doubts.append(f"{len(there) - len(others)} of {len(there)} values are numbers, not {others[0]!r}")
+    if declared["type"] in ("int", "double") and not {"decimal", "thousands", "strip"} & declared.keys():
         sentinels = _sentinels([float(text) for text in there])
         missing += sentinels
         doubts += [f"{each:g} is read as a missing value" for each in sentinels]
@@ -126,11 +135,13 @@ def _role(name: str, declared: dict[str, Any], texts: Sequence[str]) -> str:
     if not texts or not name:
         return "left out"
     if not is_number or (declared["type"] == "int" and _KEYED.search(name)):
-        is_key = different <= _MOST_KEYS and different * _ROWS_A_KEY <= len(texts)
+        few = different * _ROWS_A_KEY <= len(texts)
+        few |= bool(_KEYED.search(name)) and different < len(texts) <= _SHORT
+        is_key = different <= _MOST_KEYS and few
         return "key" if is_key and declared["type"] in ("string", "int") else "left out"
     if _NUMBERED.fullmatch(name) and different == len(texts):
         return "left out"
-    plain = "strip" not in declared and "decimal" not in declared and "missing" not in declared
+    plain = not {"strip", "decimal", "thousands", "missing"} & declared.keys()
     if (
         plain
         and len(texts) > _LEAST_ROWS

@@ -159,7 +159,8 @@ def _of_texts(place: dict[str, Any], texts: Sequence[str]) -> Time | None:
     matching = list(_matching(place, tuple(texts)))
     if not matching:
         return None
-    matching.sort(key=lambda time: (not _is_steady(time.micros), -len(time.declared["format"])))
+    # Days that are read as months make a longer time of a file.
+    matching.sort(key=lambda time: (not _is_steady(time.micros), _span(time), -len(time.declared["format"])))
     time = matching[0]
     for other in matching[1:]:
         if _is_steady(other.micros) == _is_steady(time.micros) and _differ(time.micros, other.micros):
@@ -208,6 +209,10 @@ def _is_steady(micros: Sequence[int]) -> bool:
     """Return whether times nearly never step back, as those of one logger."""
     backs = sum(right < left for left, right in pairwise(micros))
     return backs <= len(micros) // 50
+
+
+def _span(time: Time) -> int:
+    return max(time.micros, default=0) - min(time.micros, default=0)
 
 
 def _differ(left: Sequence[int], right: Sequence[int]) -> bool:

@@ -34,6 +34,17 @@ FILES = {
         {"column": "time_0", "unit": "iso"},
         ["c_1", "c_2"],
     ),
+    "pumps.csv": (
+        '"Date","Time","Pump 1 (A)"\n'
+        '"11/01/2026","12:05:00 AM","1,204.5"\n"11/01/2026","1:05:00 PM","900"\n"11/02/2026","1:05:00 PM","1,300"\n',
+        {"columns": ["Date", "Time"], "format": "%m/%d/%Y %I:%M:%S %p"},
+        ["pump_1_a"],
+    ),
+    "plant.csv": (
+        "Zeitpunkt;Anlage;Zähler\n01.11.2026 00:00:00;A;1,5\n01.11.2026 00:15:00;A;n/a\n01.11.2026 00:00:00;B;3,25\n",
+        {"column": "Zeitpunkt", "format": "%d.%m.%Y %H:%M:%S"},
+        ["zahler"],
+    ),
     "lines.ndjson": (
         "".join(
             json.dumps({"time": f"2026-02-{day:02}T00:00:00Z", "data": {"temp": day}}) + "\n"
