@@ -52,9 +52,10 @@ MOST_SEGMENTS = 8
 _REMEMBERED = 64
 # A copy unused for so long is dropped: its query is deleted, or another process has the bucket.
 _UNUSED_S = 600.0
-# The limit of a process's copies by the size of their segments on disk; in memory they take about five times as much.
-# There is a process for each core.
-_MOST_BYTES = psutil.virtual_memory().total // (32 * (os.cpu_count() or 1))
+# Bytes that Python, packages and the rows of a bucket take of the share of memory that each core's process has.
+_TAKEN_BYTES = 448 << 20
+# The limit of a process's copies by the size of their segments on disk; in memory they take up to ten times as much.
+_MOST_BYTES = max(psutil.virtual_memory().total // (os.cpu_count() or 1) - _TAKEN_BYTES, 0) // 32
 
 
 def of_kind(kind: str, columns: Columns, rows: int) -> pa.Table:

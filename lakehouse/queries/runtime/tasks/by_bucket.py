@@ -51,7 +51,7 @@ class Output(Written):
 
     def rows(self, found: pa.Table) -> pa.Table:
         """Return the rows of the table among some answers."""
-        return super().rows(found.filter(pc.equal(found["kind"], self.kind)))
+        return super().rows(found).filter(pc.equal(found["kind"], self.kind))
 
 
 @dataclass(frozen=True)
