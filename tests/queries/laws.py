@@ -74,6 +74,7 @@ EXAMPLES = {
         SELECT d.room, d.value AS door, b.value AS badge, a.value AS alert
         FROM doors [8 SECONDS] d JOIN badges [3 SECONDS] b ON d.room = b.room AND d.floor = b.floor
         JOIN alerts [15 SECONDS] a ON a.room = b.room AND a.floor = d.floor WHERE a.value < 9 SLACK 2 SECONDS
+        AHEAD 1 HOUR
         """,
         ("8 SECONDS", "9 SECONDS"),
         ("JOIN", "join"),
@@ -91,7 +92,7 @@ EXAMPLES = {
         """
         SELECT d.room, COUNT(*) AS n, SUM(b.value) AS total
         FROM doors [8 SECONDS] d JOIN badges [5 SECONDS] b ON d.room = b.room
-        GROUP BY d.room HAVING MAX(d.value) > 5 EVERY 2 SECONDS SLACK 3 SECONDS ALARM
+        GROUP BY d.room HAVING MAX(d.value) > 5 EVERY 2 SECONDS SLACK 3 SECONDS AHEAD 1 HOUR ALARM
         """,
         ("SLACK 3", "SLACK 2"),
         ("JOIN", "join"),

@@ -20,7 +20,7 @@ from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_ledger
 from lakehouse.storage.stores.store_path import Location
-from lakehouse.storage.tables.table_log import files_near, read_columns
+from lakehouse.storage.tables.table_log import Between, FileFacts, file_facts, read_columns
 
 if TYPE_CHECKING:
     from lakehouse.queries.runtime.tasks.reading import FileRows
@@ -80,7 +80,8 @@ def progress(
 ) -> Progress:
     """Return how far a batch comes, from the ledgers, or with AHEAD from all its raw rows.
 
-    Cost with AHEAD: one Spark job over the files of the batch; the driver gets some times of each.
+    Cost with AHEAD: one Spark job over the batch's files whose statistics leave open whether a clock is refused, none
+    without such files; the driver gets some times of each.
     """
     if query.ahead_us is None:
         found = [
@@ -110,19 +111,31 @@ def _newest_believed(engine: Engine, layout: Home, query: Timed, manifest: Batch
     # It comes with compiled loops, which whoever only asks how far a query is does not wait for.
     from lakehouse.queries.runtime.tasks.reading import ITEMS, FileRows, items_of, raw_columns
 
+    newest: list[list[int]] = [[] for _ in query.streams]
     sides, files = list[FileRows](), list[tuple[int, Location, int]]()
-    for number, (stream, span) in enumerate(zip(query.streams, manifest.spans, strict=True)):
-        where = f"NOT {is_refused(query)} AND batch > {span[0]} AND batch <= {span[1]}"
+    for number, (stream, (after, through)) in enumerate(zip(query.streams, manifest.spans, strict=True)):
+        where = f"NOT {is_refused(query)} AND batch > {after} AND batch <= {through}"
         columns = raw_columns(layout, stream, {"event_us", *arrow_sql.columns_read([where])})
         sides.append(FileRows(columns, where))
-        files += [
-            (number, *each) for each in files_near(layout.raw(stream), "batch", [(span[0] + 1, span[1])])
-        ]
+        between = "batch", after + 1, through
+        for file in file_facts(layout.raw(stream), between):
+            if _is_believed(file, query, between):
+                newest[number].append(file.ends("event_us")[1])
+            else:
+                files.append((number, file.path, file.rows))
     items = items_of(files) if files else ITEMS.empty_table()
     step = f"newest times of {query.name}, batch {manifest.number}"
-    found = engine.map(items, partial(_newest, sides=sides), _TIME, step)
-    newest = (found.filter(pc.equal(found["side"], number))["time_us"] for number in range(len(sides)))
-    return [pc.max(times).as_py() for times in newest]
+    for row in engine.map(items, partial(_newest, sides=sides), _TIME, step).drop_null().to_pylist():
+        newest[row["side"]].append(row["time_us"])
+    return [max(times, default=None) for times in newest]
+
+
+def _is_believed(file: FileFacts, query: Timed, between: Between) -> bool:
+    """Return whether a file's statistics show that no clock of its rows, all in between, is refused."""
+    if query.ahead_us is None or not file.tells_ends(("event_us", "arrival_us"), between):
+        return False
+    earliest_us, newest_us = file.ends("arrival_us")[0], file.ends("event_us")[1]
+    return earliest_us is None or newest_us - earliest_us <= query.ahead_us
 
 
 def _newest(item: Item, *, sides: Sequence[FileRows]) -> Iterator[pa.Table]:
