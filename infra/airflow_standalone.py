@@ -4,11 +4,12 @@ Three processes of Airflow, the API server with the UI, the scheduler and the DA
 ``[spark] master`` is a server of Spark Connect on this machine, and none answers there, it is a fourth.
 All listen on 127.0.0.1 alone, the pages at another address if asked; Airflow's log servers, which would listen
 everywhere, stay off. There is no triggerer, because no task of these DAGs is deferred. Healthy after about 30 s. Each
-writes to ``<home>/airflow/logs/<name>.log``, readable by their owner alone; ``airflow_logs.py`` bounds what logs take.
+writes to ``<home>/airflow/logs/<name>.log``, readable by their owner alone; what logs take is bounded, too.
 """
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,9 +25,13 @@ from urllib.request import urlopen
 import psutil
 
 from infra.airflow_home import environment, preparing_metadata
-from infra.airflow_logs import bound_logs
 from lakehouse.config.airflow.homes import CONFIGS
 from lakehouse.settings import Settings
+
+# Of a component's log, of which the part before the last cut is kept too.
+LONGEST = 20 * 1024 * 1024
+# Logs of tasks and of parsed DAG files.
+OLDEST_S = 7 * 86_400
 
 HEALTHY_WITHIN_S = 180
 STOPS_WITHIN_S = 2
@@ -194,3 +199,20 @@ def _wait_until_healthy(settings: Settings, service: Service) -> None:
         if time.monotonic() > deadline:
             raise AirflowFailed(f"Airflow was not healthy after {HEALTHY_WITHIN_S} s; see {service.logs}")
         time.sleep(0.5)
+
+
+def bound_logs(logs: Path) -> None:
+    """Cut the logs of components that have become long, and delete those of tasks and DAG files that are old."""
+    for log in logs.glob("*.log"):
+        if log.stat().st_size > LONGEST:
+            shutil.copy2(log, log.with_suffix(".log.1"))
+            # The component has it open, and goes on at its new end.
+            with log.open("r+b") as file:
+                file.truncate(0)
+    oldest = time.time() - OLDEST_S
+    for path in sorted(logs.rglob("*"), reverse=True):
+        with suppress(OSError):
+            if path.parent == logs or path.lstat().st_mtime >= oldest:
+                continue
+            # A folder that is not empty stays; one that Airflow has just made is not old.
+            path.rmdir() if path.is_dir() else path.unlink()

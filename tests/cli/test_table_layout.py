@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.cli.commands.run import _print as print_run
-from lakehouse.cli.output import cell, print_table
-from lakehouse.cli.table_layout import broken, fitted
+from lakehouse.cli.output import broken, cell, fitted, print_table
 from lakehouse.storage.control.outcomes import record
 from lakehouse.storage.layout import Home
 from tests.cli.conftest import Tidemark

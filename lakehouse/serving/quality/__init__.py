@@ -2,7 +2,5 @@
 
 report.py     a stream's or query's report of a day, as plain values
 verdicts.py   the rules of a stream with their last runs, from the history of checks
-profile.py    columns on the newest days
 changes.py    rules that hold no longer, and those that hold again
-sentences.py  what a state, a balance and a reason mean, in words
 """

@@ -18,14 +18,6 @@ import duckdb
 from lakehouse.config.durations import format_timestamp
 from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.quality.changes import RULES
-from lakehouse.serving.quality.profile import profile_rows
-from lakehouse.serving.quality.sentences import (
-    balance_sentence,
-    fresh_sentence,
-    is_balanced,
-    plausible_sentence,
-    reason_sentence,
-)
 from lakehouse.serving.quality.verdicts import DAY_US, moment, rules_of, subjects
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.serving.table_reader import named_rows
@@ -34,6 +26,40 @@ from lakehouse.storage.control.manifests import names_in
 from lakehouse.storage.control.store import store_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.masks import form_of
+from lakehouse.storage.profiles import (
+    ROWS,
+    ColumnProfile,
+    day_text,
+    last_day,
+    profile_of,
+    read_profile,
+)
+
+REASONS = {
+    "malformed": "The record cannot be split into fields.",
+    "bad_utf8": "The record is no valid text.",
+    "missing_column": "Its file lacks a declared column.",
+    "no_event_time": "The record has no event time.",
+    "bad_event_time": "Its event time cannot be read.",
+    "out_of_bounds": "Its event time is outside of the bounds that are declared.",
+    "bad_arrival_time": "Its arrival time cannot be read.",
+    "clock": "Its event time is too far from when it arrived: the sender's clock is wrong.",
+    "bad_value": "A value is not of its column's type.",
+    "ambiguous_time": "Its local time came twice when clocks were set back, and nothing says which is meant.",
+    "skipped_time": "Its local time did not exist, because clocks were set forward.",
+    "no_items": "It has no list where one is declared.",
+    "conflict": "It has the identity of an accepted row and other content.",
+    "truncated_file": "Its file ends too early, or is damaged inside.",
+    "unreadable_file": "Its file cannot be read.",
+    "too_long": "Its line is too long.",
+    "other_header": "It stands behind a second header with other fields.",
+    "tombstone": "It is a message without a value.",
+    "unknown_schema": "Its Avro schema is not declared.",
+}
+_RULE = "; the rule: "
+_SECONDS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
+
+DAYS = 30
 
 # Days that a report links; files and examples of records of each reason, and letters of an example.
 _DAYS, _FILES, _EXAMPLES, _FORM = 60, 3, 2, 80
@@ -197,3 +223,103 @@ def _form(record: bytes | None) -> str:
 
 def _streams_first(subject: str) -> tuple[bool, str]:
     return subject.startswith(_QUERY), subject
+
+
+def profile_rows(layout: Home, stream: str, day_us: int) -> list[Fields]:
+    """Return a row for each column of the newest day with rows up to a day, and of the day itself, ``*``, first.
+
+    Each has its figures of ``DAYS`` days, as ``trend``; none of a stream without a profile.
+    """
+    newest_us = last_day(layout, stream)
+    if newest_us is None:
+        return []
+    end_us = min(newest_us, day_us) + DAY_US
+    days = read_profile(layout, stream, end_us - DAYS * DAY_US, end_us)
+    if not days:
+        return []
+    return [
+        row
+        | {
+            "trend": [
+                {"day": day_text(start_us), "value": _value(columns[row["column"]])}
+                for start_us, columns in days.items()
+                if row["column"] in columns
+            ]
+        }
+        for row in profile_of(layout, stream, day_text(max(days)))
+    ]
+
+
+def _value(column: ColumnProfile) -> float | None:
+    """Return the mean of numbers, the rows of the day itself, and of texts the share of rows with a value."""
+    summary = column.summary
+    if column.column == ROWS:
+        return float(summary.rows)
+    if summary.low is not None:
+        return summary.mean
+    return 1 - summary.missing / summary.rows if summary.rows else None
+
+
+def reason_sentence(reason: str, detail: str | None) -> str:
+    """Return the meaning of a reason; of a rule of the stream its own sentence, with which ``detail`` ends."""
+    if reason.startswith("rule_") and detail and _RULE in detail:
+        return f"It breaks a rule of the stream: {detail.rpartition(_RULE)[2]}"
+    return REASONS.get(reason, "It breaks a rule of the stream." if reason.startswith("rule_") else "")
+
+
+def balance_sentence(counts: Fields, when: str) -> str:
+    """Return what became of the records that came in.
+
+    >>> counts = dict(received=10, requeued=0, accepted=7, quarantined=2, duplicates=1)
+    >>> balance_sentence(counts, "in all")
+    'Of 10 records that came in all, 7 were accepted, 2 rejected, and 1 repeated another: none is unaccounted for.'
+    """
+    came, gone = counts["received"] + counts["requeued"], _gone(counts)
+    again = f" and {counts['requeued']:,} put through again" if counts["requeued"] else ""
+    lost = "none is unaccounted for" if came == gone else f"{abs(came - gone):,} are unaccounted for"
+    return (
+        f"Of {counts['received']:,} records that came {when}{again}, {counts['accepted']:,} were accepted, "
+        f"{counts['quarantined']:,} rejected, and {counts['duplicates']:,} repeated another: {lost}."
+    )
+
+
+def is_balanced(counts: Fields) -> bool:
+    """True if received + requeued = accepted + quarantined + duplicates."""
+    return bool(counts["received"] + counts["requeued"] == _gone(counts))
+
+
+def _gone(counts: Fields) -> int:
+    return int(counts["accepted"] + counts["quarantined"] + counts["duplicates"])
+
+
+def fresh_sentence(newest_us: int | None, committed_us: int | None, now_us: int) -> str:
+    """Return how new the newest row is, and when the last batch came in."""
+    if committed_us is None:
+        return "Nothing has come in yet."
+    batch = f"the last batch came in {age(now_us - committed_us)} before this report"
+    if newest_us is None:
+        return f"No row was accepted yet; {batch}."
+    time = f"{format_timestamp(newest_us)} UTC"
+    behind = committed_us - newest_us
+    gap = f"{age(behind)} older than" if behind >= 0 else f"{age(-behind)} ahead of"
+    return f"The newest row is of {time}, {gap} the batch that brought it; {batch}."
+
+
+def plausible_sentence(rules: Sequence[Fields]) -> str:
+    """Return how many of the stream's own rules hold, and those that do not."""
+    if not rules:
+        return "No rule says which values are plausible: the stream declares none."
+    broken = [rule["says"].rstrip(".") for rule in rules if rule["state"] in ("fails", "warns")]
+    counted = f"{len(rules) - len(broken):,} of {len(rules):,} rules about its values hold"
+    return f"{counted}; broken: {'; '.join(broken)}." if broken else f"{counted}."
+
+
+def age(length_us: int) -> str:
+    """Return a length of time in the largest unit that makes it two or more.
+
+    >>> age(7_300_000_000), age(59_000_000), age(0)
+    ('2 hours', '59 seconds', '0 seconds')
+    """
+    seconds = max(length_us, 0) // 1_000_000
+    size, name = next((one for one in _SECONDS if seconds >= 2 * one[0]), _SECONDS[-1])
+    return f"{seconds // size:,} {name}"

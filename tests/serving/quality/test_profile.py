@@ -10,8 +10,7 @@ import numpy as np
 
 from lakehouse.algorithms.profile.frequent import Frequent
 from lakehouse.algorithms.profile.summary import Summary
-from lakehouse.serving.quality.profile import profile_rows
-from lakehouse.serving.quality.report import Asked
+from lakehouse.serving.quality.report import Asked, profile_rows
 from lakehouse.serving.table_reader import connected
 from lakehouse.spark.tables import declared_columns
 from lakehouse.storage.corrections import RETRACT, Correction

@@ -10,8 +10,7 @@ import pytest
 from lakehouse.serving.quality.report import Asked
 from lakehouse.serving.table_reader import connected
 from lakehouse.storage.layout import Home
-from lakehouse.web.quality.charts import daily, trend
-from lakehouse.web.quality.page import Page
+from lakehouse.web.quality.page import Page, daily, trend
 from lakehouse.web.security.tokens import Scope, add_token, revoke_token
 from tests.support.reported import HOSTILE, reported
 from tests.web.conftest import client_of
