@@ -99,7 +99,7 @@ def test_every_problem_of_the_whole_file_is_told_at_once(tmp_path: Path) -> None
     levels = ["1d forever"]
     keys = ["k"]
     groupings = [["q"]]
-    source = { path = "x", format = "xml" }
+    source = { path = "x", format = "yaml" }
     """
 
     with pytest.raises(ConfigError) as refused:
@@ -122,8 +122,9 @@ def test_every_problem_of_the_whole_file_is_told_at_once(tmp_path: Path) -> None
         "streams.a.latest": ("'soon'", told["streams.a.latest"][1]),
         "streams.a.levels, level 1": ("keep 1h", "at least 1d, one whole node of level 2"),
         "streams.b.source.format": (
-            "'xml'",
-            "'csv', 'ndjson', 'json', 'zeek', 'parquet', 'avro', 'pcap' or 'nfdump'",
+            "'yaml'",
+            "'csv', 'ndjson', 'json', 'xml', 'zeek', 'parquet', 'avro', 'pcap', 'nfdump', 'influx', "
+            "'prometheus', 'otlp' or 'nmea'",
         ),
         "streams.b.groupings": ("'q'", "one of k"),
     }

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-Delimited = Literal["csv", "zeek", "pcap", "nfdump"]
-Structured = Literal["ndjson", "json", "xml", "parquet", "avro"]
-Format = Delimited | Structured | Literal["influx", "prometheus", "otlp", "nmea"]
+_Usual = Literal["csv", "ndjson", "json", "xml", "zeek", "parquet", "avro", "pcap", "nfdump"]
+Format = Literal[_Usual, "influx", "prometheus", "otlp", "nmea"]
 # Lines of forms of their own that are read as objects of JSON with texts as their values.
 SPELT = ("influx", "prometheus", "otlp", "nmea")
 # Documents of which each record becomes such an object on a line.

@@ -73,7 +73,7 @@ def test_a_wrong_configuration_is_refused_with_the_faults_of_queries(
     tmp_path: Path, settings: Settings
 ) -> None:
     config = tmp_path / "tidemark.toml"
-    config.write_text(STREAM.replace("csv", "xml"), encoding="utf-8")
+    config.write_text(STREAM.replace("csv", "yaml"), encoding="utf-8")
 
     with pytest.raises(ConfigError, match=r"source.format") as refused:
         load_settings(config)

@@ -58,8 +58,8 @@ ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"columns": 3}, ("columns", "3", "a table")),
     ({"source": {"path": "", "format": "ndjson"}}, ("source.path", "''", "at least 1 character")),
     (
-        {"source": {"path": "x", "format": "xml"}},
-        ("source.format", "'xml'", "'csv', 'ndjson', 'json', 'zeek', 'parquet', 'avro', 'pcap' or 'nfdump'"),
+        {"source": {"path": "x", "format": "yaml"}},
+        ("source.format", "'yaml'", "'csv', 'ndjson', 'json', 'xml', 'zeek', 'parquet', 'avro'"),
     ),
     (
         {"source": _CSV | {"kind": "kafkaa"}},
@@ -107,6 +107,11 @@ TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     (
         {"event_time": {"column": "ts", "unit": "s", "timezone": "Europe/Paris"}},
         ("event_time.timezone", "'Europe/Paris' with unit 's'", 'only "iso" has one'),
+    ),
+    ({"source": {"path": "x", "format": "xml"}}, ("source.record_path", "nothing", "gpx.trk.trkseg.trkpt")),
+    (
+        {"source": _CSV | {"constants": {"a": "(b)"}, "format": "ndjson"}},
+        ("source.constants", "ndjson", '"csv"'),
     ),
     ({"source": _CSV | {"explode": "items"}}, ("source.explode", "format 'csv'", 'format "ndjson"')),
     (

@@ -7,13 +7,14 @@ rejected is kept as UTF-8.
 import codecs
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import dropwhile
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.config.formats import DOCUMENTS
 from lakehouse.config.lines import Encoding
 from lakehouse.config.stream import Source
 from lakehouse.ingest.parser.texts import BLANKS
@@ -52,23 +53,40 @@ def as_lines(
 
     Blocks of any other format pass as they are.
     """
-    if source.format != "json":
+    if source.format not in DOCUMENTS:
         yield from blocks
         return
+    lines, close = _document(source)
+    damaged = False
+    for number, (block, fault) in enumerate(blocks):
+        yield lines(block if number else block.removeprefix(BOM_UTF8)), fault
+        damaged = damaged or fault is not None
+    if not damaged and (fault := close()):
+        yield b"", fault
+
+
+def _document(source: Source) -> tuple[Callable[[bytes], bytes], Callable[[], str]]:
+    """Return what makes lines of a document's blocks, and what says of its end if it is wrong."""
+    path = source.record_path
+    keys = tuple(path.split(".")) if path else ()
+    if source.format == "xml":
+        from lakehouse.ingest.forms.xml_records import XmlRecords
+
+        elements = XmlRecords(keys, source.max_record_bytes)
+        return elements.lines, elements.close
     # What compiles loads slowly: only those who have documents wait for it.
     from lakehouse.algorithms.ingest.json_records import JsonRecords
 
-    path, damaged = source.record_path, False
-    records = JsonRecords(tuple(path.split(".")) if path else ())
-    for number, (block, fault) in enumerate(blocks):
-        yield records.lines(block if number else block.removeprefix(BOM_UTF8)), fault
-        damaged = damaged or fault is not None
-    if damaged:
-        return
-    if records.is_open:
-        yield b"", "truncated_file: the JSON document ends inside a record or list"
-    elif records.lacks_records:
-        yield b"", f"malformed: the JSON document has no object or list of them under {path!r} (record_path)"
+    records = JsonRecords(keys)
+
+    def close() -> str:
+        if records.is_open:
+            return "truncated_file: the JSON document ends inside a record or list"
+        if records.lacks_records:
+            return f"malformed: the JSON document has no object or list of them under {path!r} (record_path)"
+        return ""
+
+    return records.lines, close
 
 
 @dataclass

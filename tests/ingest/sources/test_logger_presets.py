@@ -120,6 +120,31 @@ LD = """\
 "notifiedAt":"2026-02-01T00:00:02.000Z","data":[{"id":"urn:ngsi-ld:Device:temperature001","type":"TemperatureSensor",\
 "temperature":{"type":"Property","value":25,"unitCode":"CEL","observedAt":"2026-02-01T00:00:01.000Z"}}]}
 """
+GPX = """\
+<?xml version="1.0" encoding="UTF-8" standalone="yes"?>
+<gpx version="1.1" creator="GPSLogger 132 - http://gpslogger.mendhak.com/" xmlns="http://www.topografix.com/GPX/1/1">
+<metadata><time>2026-02-01T00:00:00.000Z</time></metadata><trk><name>Walk</name><trkseg>
+<trkpt lat="48.1173" lon="-11.51667"><ele>545.4</ele><time>2026-02-01T00:00:00.000Z</time><speed>1.2</speed>\
+<src>gps</src><sat>8</sat></trkpt>
+<trkpt lat="48.1174" lon="-11.51667"><time>2026-02-01T00:00:01.500Z</time></trkpt></trkseg></trk></gpx>
+"""
+READING = """<espi:IntervalReading><espi:cost>{cost}</espi:cost><espi:timePeriod>\
+<espi:duration>900</espi:duration><espi:start>{start}</espi:start></espi:timePeriod>\
+<espi:value>{value}</espi:value></espi:IntervalReading>"""
+ESPI = (
+    """\
+<?xml version="1.0" encoding="UTF-8"?>
+<feed xmlns="http://www.w3.org/2005/Atom" xmlns:espi="http://naesb.org/espi"><title>Green Button</title>
+<entry><id>urn:uuid:99</id><link rel="self" href="/ReadingType/07"/><content><espi:ReadingType>\
+<espi:powerOfTenMultiplier>0</espi:powerOfTenMultiplier><espi:uom>72</espi:uom></espi:ReadingType></content></entry>
+<entry><id>urn:uuid:FE</id><link rel="self" href="/MeterReading/01/IntervalBlock/0173"/>
+<link rel="up" href="/MeterReading/01/IntervalBlock"/><title/><content><espi:IntervalBlock><espi:interval>
+<espi:duration>86400</espi:duration><espi:start>1769904000</espi:start></espi:interval>
+"""
+    + READING.format(cost=974, start=1_769_904_000, value=282)
+    + READING.format(cost=965, start=1_769_904_900, value=323)
+    + "</espi:IntervalBlock></content><published>2026-02-02T00:00:00Z</published></entry></feed>"
+)
 Rows = list[tuple[Any, ...]]
 FIRST_US = 1_769_904_000_000_000
 CASES: dict[str, tuple[str, str, tuple[str, ...], Rows]] = {
@@ -238,6 +263,24 @@ CASES: dict[str, tuple[str, str, tuple[str, ...], Rows]] = {
         LD,
         ("event_us", "entity", "temp"),
         [(FIRST_US + 2_000_000, "urn:ngsi-ld:Device:temperature001", 25.0)],
+    ),
+    "gpx": (
+        "walk.gpx",
+        GPX,
+        ("event_us", "track", "lat", "lon", "ele"),
+        [
+            (FIRST_US, "Walk", 48.1173, -11.51667, 545.4),
+            (FIRST_US + 1_500_000, "Walk", 48.1174, -11.51667, None),
+        ],
+    ),
+    "green-button": (
+        "meter.xml",
+        ESPI,
+        ("event_us", "reading", "duration", "value", "cost"),
+        [
+            (FIRST_US, "/MeterReading/01/IntervalBlock", 900, 282, 974),
+            (FIRST_US + 900_000_000, "/MeterReading/01/IntervalBlock", 900, 323, 965),
+        ],
     ),
     "usgs-rdb": (
         "gauge.txt",
