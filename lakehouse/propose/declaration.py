@@ -1,7 +1,8 @@
 """A declaration as TOML with comments, of what a sample shows, and what nobody can be sure of."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,12 @@ class Proposal:
         return "\n".join(_lines(self)) + "\n"
 
 
-def proposal_of(name: str, sample: Sample, path: str, timezone: str = "") -> Proposal:
+def proposal_of(
+    name: str, sample: Sample, path: str, timezone: str = "", others: Sequence[Sample] = ()
+) -> Proposal:
     """Return the declaration of a file's kind; ``path``: what the source reads, ``timezone``: of the clock, if known.
+
+    ``others``: samples of more files of the kind; where they disagree is not sure.
 
     Raises NothingToRead when no column is a time.
     """
@@ -79,6 +84,7 @@ def proposal_of(name: str, sample: Sample, path: str, timezone: str = "") -> Pro
     doubts += [
         f"{each.title}: {doubt}" for each in columns if each.role != "left out" for doubt in each.doubts
     ]
+    doubts += [doubt for other in others for doubt in _differences(sample, time, columns, own, other)]
     identity = _identity(sample, own, columns)
     if identity is None and measures:
         doubts.append(
@@ -94,6 +100,29 @@ def proposal_of(name: str, sample: Sample, path: str, timezone: str = "") -> Pro
     table["source"] = {"path": path, "format": sample.format} | sample.source
     table["columns"] = _declared_columns(columns, own, identity or [])
     return Proposal(name, sample, time, columns, table, doubts)
+
+
+def _differences(
+    sample: Sample, time: Time, columns: Sequence[Found], own: Mapping[str, str], other: Sample
+) -> Iterator[str]:
+    """Yield in what another file of the kind is not as the first."""
+    file = other.path.name
+    gone, new = set(sample.names) - set(other.names), set(other.names) - set(sample.names)
+    if gone or new:
+        parts = [("lacks", gone), ("has besides", new)]
+        parted = "; ".join(f"{word} {', '.join(sorted(each))[:200]}" for word, each in parts if each)
+        yield f"{file} {parted}"
+        return
+    if (other.format, other.source) != (sample.format, sample.source):
+        yield f"{file} is cut by {other.source or other.format}, the first file by {sample.source or sample.format}"
+    with suppress(NothingToRead):
+        declared = {key: value for key, value in _timed(other).declared.items() if key != "timezone"}
+        if declared != {key: value for key, value in time.declared.items() if key != "timezone"}:
+            yield f"the event time of {file} is {declared}"
+    types = {each.title: each.declared["type"] for each in columns}
+    for each in columns_of(other, own):
+        if each.declared["type"] != types[each.title] and any(other.column(each.title)):
+            yield f"{each.title} is {each.declared['type']} in {file}, {types[each.title]} in the first file"
 
 
 def _timed(sample: Sample) -> Time:

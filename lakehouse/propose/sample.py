@@ -5,7 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median_high
 from typing import IO, Any
@@ -13,6 +13,7 @@ from typing import IO, Any
 from lakehouse.config.lines import WHITESPACE
 from lakehouse.ingest.sources.compressed import inflated, is_compressed
 from lakehouse.ingest.sources.files import distinct_names
+from lakehouse.propose.forms import document_of_xml, lines_of_form
 
 _PIECE_BYTES = 64 * 1024
 _MOST_HEAD_LINES = 50
@@ -66,7 +67,11 @@ def sample_of(path: Path) -> Sample:
         raise NothingToRead(
             f'{path}: a log of Zeek; declare it by preset = "zeek-conn", or with format = "zeek"'
         )
-    if filled[0].lstrip()[0] in "{[":
+    form = document_of_xml(content) if filled[0].lstrip().startswith("<") else lines_of_form(filled)
+    if form is not None:
+        name, records, source, doubts = form
+        found = replace(_of_records(path, records), format=name, source=source, doubts=doubts)
+    elif filled[0].lstrip()[0] in "{[":
         found = _json(path, filled) if _is_object(filled[0]) and len(filled) > 1 else _document(path, text)
     else:
         found = _delimited(path, filled)
@@ -149,7 +154,10 @@ def _is_object(line: str) -> bool:
 
 
 def _json(path: Path, lines: Sequence[str]) -> Sample:
-    objects = [json.loads(line) for line in lines if _is_object(line)]
+    return _of_records(path, [json.loads(line) for line in lines if _is_object(line)])
+
+
+def _of_records(path: Path, objects: Sequence[Mapping[str, Any]]) -> Sample:
     records = [dict(_flat(record)) for record in objects]
     if not records:
         raise NothingToRead(f"{path}: no JSON object; expected one a line, or a document with a list of them")

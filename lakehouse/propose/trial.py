@@ -1,6 +1,6 @@
 """Files judged by a declaration, without writing: how many rows would be accepted, and why others would not."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,8 @@ class Trial:
         }
 
 
-def tried(stream: Stream, file: Path | None, most_rows: int) -> Trial:
-    """Return what a declaration makes of a file, or of the files that its source names, up to so many rows.
+def tried(stream: Stream, files: Sequence[Path], most_rows: int) -> Trial:
+    """Return what a declaration makes of some files, or for none of those that its source names, up to so many rows.
 
     Duplicates and what other batches hold are not looked at. Memory: a block of a file. Raises OSError when the file
     cannot be read; ValueError when messages of topics are asked for, which are not read without an offset being
@@ -54,7 +54,7 @@ def tried(stream: Stream, file: Path | None, most_rows: int) -> Trial:
     if stream.source.kind == "kafka":
         raise ValueError(f"stream {stream.name}: a topic is not read on trial; run it")
     result = Trial()
-    for each in _files(stream, file):
+    for each in _files(stream, files):
         result.files += 1
         parser = Parser.of_files(stream, [each])
         for rows in parsed_file(each, 0, parser):
@@ -65,10 +65,10 @@ def tried(stream: Stream, file: Path | None, most_rows: int) -> Trial:
     return result
 
 
-def _files(stream: Stream, file: Path | None) -> Iterable[LandedFile]:
-    if file is not None:
-        path = str(file.absolute())
+def _files(stream: Stream, files: Sequence[Path]) -> Iterable[LandedFile]:
+    for path in (str(file.absolute()) for file in files):
         yield landed(path, seen(path), stream.source)
+    if files:
         return
     for name, known in matching(stream.source):
         yield landed(name, known, stream.source)

@@ -91,7 +91,7 @@ def _declared(path: Path, right: dict[str, str]) -> tuple[str, int, int]:
         proposal = proposal_of("lines", sample_of(path), str(path))
     except NothingToRead:
         return "none", 0, 0
-    trial = tried(proposal.stream(path.parent), path, LINES)
+    trial = tried(proposal.stream(path.parent), [path], LINES)
     time_ = proposal.time.declared
     is_right = right.get(proposal.time.names[0]) == time_.get("format", time_.get("unit"))
     doubts = [each for each in proposal.doubts if "UTC" not in each]

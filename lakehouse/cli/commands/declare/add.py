@@ -34,9 +34,9 @@ def add(
 ) -> None:
     """Declare a stream by looking at its files.
 
-    Looks at the beginning, the middle and the end of a file: encoding, separator, header, the event time, types, keys,
-    measures and counters. The declaration is appended to tidemark.toml with comments on what is not sure, and tried on
-    the file. Nothing is ingested.
+    Looks at the beginning, the middle and the end of a file, and of a folder at the first, middle and last file:
+    encoding, separator, header, the event time, types, keys, measures and counters. The declaration is appended to
+    tidemark.toml with comments on what is not sure, and tried on these files. Nothing is ingested.
     """
     from lakehouse.config.config_paths import read_toml
     from lakehouse.propose.columns import plain_name
@@ -44,10 +44,11 @@ def add(
 
     config = globals_of(context).config_file()
     chosen = name or plain_name(path.name.split(".")[0], "stream", "s_")
-    proposal = _proposed(path, chosen, config.parent, timezone)
+    files = _files(path)
+    proposal = _proposed(path, files, chosen, config.parent, timezone)
     if config.is_file() and proposal.name in read_toml(config).get("streams", {}):
         raise WrongUsage(f"{config} declares a stream {proposal.name!r} already; --name gives another one")
-    trial = tried(proposal.stream(config.parent), proposal.sample.path, _TRIED_ROWS)
+    trial = tried(proposal.stream(config.parent), files, _TRIED_ROWS)
     if not dry_run:
         _append(config, proposal.toml())
     if as_json:
@@ -57,32 +58,39 @@ def add(
     _print(proposal, trial, None if dry_run else config)
 
 
-def _proposed(path: Path, name: str, folder: Path, timezone: str) -> Proposal:
+def _files(path: Path) -> list[Path]:
+    """Return a file, or of a folder the first, the middle and the last file of its first file's kind."""
+    if not path.is_dir():
+        if not path.is_file():
+            raise WrongUsage(f"{path}: no such file or folder")
+        return [path]
+    files = sorted(entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    if not files:
+        raise WrongUsage(f"{path}: no file in it")
+    files = [file for file in files if file.name.endswith(_ending(files[0]))]
+    return [files[number] for number in sorted({0, len(files) // 2, len(files) - 1})]
+
+
+def _proposed(path: Path, files: list[Path], name: str, folder: Path, timezone: str) -> Proposal:
     from lakehouse.propose.declaration import proposal_of
     from lakehouse.propose.sample import NothingToRead, sample_of
 
-    file = path
-    if path.is_dir():
-        files = sorted(
-            entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith(".")
-        )
-        if not files:
-            raise WrongUsage(f"{path}: no file in it")
-        file = files[0]
-    elif not path.is_file():
-        raise WrongUsage(f"{path}: no such file or folder")
     try:
-        return proposal_of(name, sample_of(file), _source_path(path, file, folder), timezone)
+        sample, *others = map(sample_of, files)
+        return proposal_of(name, sample, _source_path(path, folder, files[0]), timezone, others)
     except NothingToRead as error:
         raise WrongUsage(str(error)) from None
 
 
-def _source_path(path: Path, file: Path, folder: Path) -> str:
-    """Return what the source reads, from the configuration's folder where it is below it."""
+def _ending(file: Path) -> str:
     from lakehouse.ingest.sources.compressed import is_compressed
 
-    ending = "".join(file.suffixes[-2:] if is_compressed(file.name) else file.suffixes[-1:])
-    whole = (path / f"*{ending}" if path.is_dir() else path).absolute()
+    return "".join(file.suffixes[-2:] if is_compressed(file.name) else file.suffixes[-1:])
+
+
+def _source_path(path: Path, folder: Path, file: Path) -> str:
+    """Return what the source reads, from the configuration's folder where it is below it."""
+    whole = (path / f"*{_ending(file)}" if path.is_dir() else path).absolute()
     escaped = str(whole) if path.is_dir() else re.sub(r"([*?[])", r"[\1]", str(whole))
     inside = os.path.relpath(escaped, folder.absolute())
     return escaped if inside.startswith("..") else inside

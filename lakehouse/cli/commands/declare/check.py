@@ -44,7 +44,7 @@ def check(
     chosen = (
         [settings.stream(stream)] if stream else [one for one in settings.streams.values() if one.source.path]
     )
-    trials = {declared.name: tried(declared, file, rows) for declared in chosen}
+    trials = {declared.name: tried(declared, [file] if file else [], rows) for declared in chosen}
     if as_json:
         print_json([{"stream": name} | trial.as_dict() for name, trial in trials.items()])
         return

@@ -4,6 +4,7 @@ import gzip
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,6 +140,80 @@ def test_of_a_folder_all_files_of_the_kind_are_read(called: Tidemark, tmp_path: 
 
     [found] = json.loads(called("check", "--json").stdout)
     assert (found["files"], found["accepted"]) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "time", "source", "measures"),
+    [
+        ("a.lp", "cpu,host=a idle=1.5 {}000000000\n", ("time", "ns"), {"format": "influx"}, ["fields_idle"]),
+        (
+            "a.prom",
+            '# TYPE up gauge\nup{{job="a"}} 1.5 {}000\n',
+            ("time", "ms"),
+            {"format": "prometheus"},
+            ["value"],
+        ),
+        (
+            "a.json",
+            '{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{{"name":"m","gauge":{{"dataPoints":['
+            '{{"timeUnixNano":"{}000000000","asDouble":1.5}}]}}}}]}}]}}]}}\n',
+            ("points.timeUnixNano", "ns"),
+            {"format": "otlp", "explode": "points"},
+            ["points_asdouble", "points_value"],
+        ),
+    ],
+)
+def test_lines_of_metrics_are_known_by_their_form(
+    called: Tidemark,
+    tmp_path: Path,
+    name: str,
+    content: str,
+    time: tuple[str, str],
+    source: Any,
+    measures: list[str],
+) -> None:
+    (tmp_path / name).write_text("".join(content.format(1_769_904_000 + n) for n in range(20)))
+
+    found = json.loads(called("add", tmp_path / name, "--json").stdout)
+
+    declared = tomllib.loads(found["toml"])["streams"]["a"]
+    assert (declared["event_time"]["column"], declared["event_time"]["unit"]) == time
+    assert declared["source"] == {"path": name} | source
+    assert declared["measures"] == measures
+    assert found["trial"]["accepted"] == found["trial"]["rows"] == 20
+
+
+def test_the_records_of_xml_are_the_elements_that_come_most_often(called: Tidemark, tmp_path: Path) -> None:
+    points = (
+        f'<trkpt lat="48.{n}" lon="11"><time>2026-02-01T00:00:{n}Z</time></trkpt>' for n in range(10, 40)
+    )
+    (tmp_path / "a.gpx").write_text(f"<gpx><trk><name>A</name><trkseg>{''.join(points)}</trkseg></trk></gpx>")
+
+    found = json.loads(called("add", tmp_path / "a.gpx", "--json").stdout)
+
+    declared = tomllib.loads(found["toml"])["streams"]["a"]
+    assert declared["source"] == {"path": "a.gpx", "format": "xml", "record_path": "gpx.trk.trkseg.trkpt"}
+    assert (declared["event_time"], declared["keys"]) == ({"column": "time", "unit": "iso"}, ["trk_name"])
+    assert (found["trial"]["accepted"], any("gpx.trk" in doubt for doubt in found["doubts"])) == (30, True)
+
+
+def test_files_of_a_folder_that_disagree_are_a_doubt(called: Tidemark, tmp_path: Path) -> None:
+    folder = tmp_path / "meters"
+    folder.mkdir()
+    head = "at,v,w\n"
+    (folder / "1.csv").write_text(head + "2026-02-01,1,1\n2026-02-02,2,2\n")
+    (folder / "2.csv").write_text(head + "2026-02-03,1,1\n2026-02-04,2,2\n")
+    (folder / "3.csv").write_text(head.replace("w", "x") + "2026-02-05,1,1\n2026-02-06,2,2\n")
+    (folder / "4.csv").write_text(head + "03.02.2026,1,a\n04.02.2026,2,b\n")
+
+    of_three = json.loads(called("add", folder, "--dry-run", "--json").stdout)
+    (folder / "4.csv").rename(folder / "2b.csv")
+    of_others = json.loads(called("add", folder, "--dry-run", "--json").stdout)
+
+    assert of_three["trial"]["files"] == of_others["trial"]["files"] == 3
+    assert "the event time of 4.csv is {'column': 'at', 'format': '%d.%m.%Y'}" in of_three["doubts"]
+    assert "w is string in 4.csv, int in the first file" in of_three["doubts"]
+    assert "3.csv lacks w; has besides x" in of_others["doubts"]
 
 
 def test_nothing_is_written_on_a_dry_run_and_no_stream_twice(called: Tidemark, tmp_path: Path) -> None:
