@@ -15,7 +15,7 @@ from lakehouse.ingest.forms.line_objects import objects_of
 from lakehouse.ingest.forms.xml_records import XmlRecords
 
 # What a line of each format begins with, or one of its remarks: other lines may look like it by chance.
-_BEGIN = {
+_BEGIN: dict[str, str | tuple[str, ...]] = {
     "influx": "",
     "prometheus": ("# HELP ", "# TYPE "),
     "otlp": '{"resourceMetrics"',

@@ -78,7 +78,9 @@ class XmlRecords:
         if is_on_path or not self._is_inside:
             self._size = 0
         self._grow(len(name) + sum(map(len, attributes.values())))
-        self._open.append((name, {_own(n): v for n, v in attributes.items() if not n.startswith("xmlns")}, []))
+        self._open.append(
+            (name, {_own(n): v for n, v in attributes.items() if not n.startswith("xmlns")}, [])
+        )
 
     def _text(self, text: str) -> None:
         # Around records, texts are those of elements beside the path.
