@@ -1,11 +1,5 @@
 """The engine: the one place that runs kernels, on Spark or in this process.
 
-    contract.py   what a kernel is, and the two calls of an engine
-    local.py      the calls in this process
-    spark.py      the same calls as Spark jobs, over DataFrames
-    work.py       counts of Spark's jobs, tasks and shuffled bytes
-    parts.py      tasks write Parquet parts into a table's folder, the driver commits them once
-
 ``[engine] runner`` chooses; nothing above the engine asks which one runs.
 """
 
