@@ -238,7 +238,8 @@ def _volume(limits: Volume, judged: Judged) -> Verdict:
     apart = np.maximum(np.maximum(low - rows, rows - high), 0)
     outside = np.flatnonzero(apart)
     worst = outside[np.argsort(-apart[outside], kind="stable")][:NAMED]
-    seen = f"{len(outside):,} of {len(starts):,} from {shown(int(starts[0]))} to {shown(end_us)} do not"
+    times = f"{len(starts):,} times {_span(per)} from {shown(int(starts[0]))} to {shown(end_us)}"
+    seen = f"{len(outside):,} of {times} do not"
     named = (f"{shown(int(starts[at]))} has {rows[at]:,.0f}{usual(int(at))}" for at in worst)
     doubt = int(np.isinf(high).sum()) if limits.learned else 0
     few = f"; {doubt:,} are not judged, with fewer than {FEWEST_WEEKS} weeks before them" if doubt else ""

@@ -157,7 +157,7 @@ def test_periods_with_too_few_or_too_many_rows_are_named(lakehouse_of: Make, ses
 
     assert judged(settings, "2026-11-03T08:59:59")["volume"] == (
         3,
-        "3 of 5 from 2026-11-03 03:00:00 to 2026-11-03 08:00:00 do not: 2026-11-03 05:00:00 has 0, "
+        "3 of 5 times 1h from 2026-11-03 03:00:00 to 2026-11-03 08:00:00 do not: 2026-11-03 05:00:00 has 0, "
         "2026-11-03 07:00:00 has 5, 2026-11-03 04:00:00 has 1",
     )
 
@@ -191,7 +191,7 @@ def test_a_learned_volume_is_that_of_the_same_hour_of_the_week(
 
     assert judged(settings, "2026-10-06T04:00:00")["volume"] == (
         1,
-        "1 of 2 from 2026-10-06 02:00:00 to 2026-10-06 04:00:00 do not: 2026-10-06 02:00:00 has 20 "
+        "1 of 2 times 1h from 2026-10-06 02:00:00 to 2026-10-06 04:00:00 do not: 2026-10-06 02:00:00 has 20 "
         "where 1 are usual, with a spread of 1 in 5 weeks",
     )
     early = judged(settings, "2026-09-22T04:00:00")["volume"]
@@ -315,7 +315,7 @@ def test_a_rule_over_time_fails_without_anything_new_and_holds_again(
     with caplog.at_level(logging.WARNING):
         assert at("2026-11-03T10:00:00")["warned"] == 1
     assert (
-        "each 1h has at least 2 rows: 1 of 1 from 2026-11-03 09:00:00 to 2026-11-03 10:00:00 do not"
+        "each 1h has at least 2 rows: 1 of 1 times 1h from 2026-11-03 09:00:00 to 2026-11-03 10:00:00 do not"
         in caplog.text
     )
     with pytest.raises(
@@ -355,5 +355,5 @@ def test_hours_in_which_a_real_room_is_not_heard_are_named(
     assert verdicts["freshness"][0] == 0
     assert verdicts["volume"][0] == 51
     assert verdicts["volume"][1].startswith(
-        "51 of 185 from 2013-08-24 00:00:00 to 2013-08-31 17:00:00 do not"
+        "51 of 185 times 1h from 2013-08-24 00:00:00 to 2013-08-31 17:00:00 do not"
     )

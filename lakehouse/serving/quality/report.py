@@ -310,7 +310,9 @@ def plausible_sentence(rules: Sequence[Fields]) -> str:
     if not rules:
         return "No rule says which values are plausible: the stream declares none."
     broken = [rule["says"].rstrip(".") for rule in rules if rule["state"] in ("fails", "warns")]
-    counted = f"{len(rules) - len(broken):,} of {len(rules):,} rules about its values hold"
+    rejecting = sum(rule["state"] == "rejects" for rule in rules)
+    by = f", {rejecting:,} of them because they reject rows" if rejecting else ""
+    counted = f"{len(rules) - len(broken):,} of {len(rules):,} rules about its values hold{by}"
     return f"{counted}; broken: {'; '.join(broken)}." if broken else f"{counted}."
 
 

@@ -72,6 +72,26 @@ def test_a_light_is_a_word_and_every_rule_a_sentence(file: str) -> None:
     assert file.count("<svg") == 5
 
 
+def test_rules_of_the_platform_stand_behind_a_line_while_all_of_them_hold() -> None:
+    run = {"at_us": 0, "value": 0.0, "state": "holds"}
+    holds = {
+        **{"rule": "ledger.repeats", "says": "Each batch has one row.", "state": "holds", "is_own": False},
+        **{"seen": "", "since_us": 0, "worst": {}, "runs": [run], "checked_us": 0},
+    }
+    report = {
+        **{"stream": "query-q", "day": "2026-01-01", "days": [], "state": "holds", "checked_us": None},
+        **{"withheld": None, "notified": "", "rules": [holds]},
+    }
+
+    all_hold, one_fails = (
+        Page(is_file=True).stream(report | {"rules": [holds | {"state": state}]})
+        for state in ("holds", "fails")
+    )
+
+    assert "<summary>All 1 hold: what came in" in all_hold
+    assert "<details>" not in one_fails and "Each batch has one row." in one_fails
+
+
 def test_a_page_over_http_has_the_sections_of_the_file(home: Home, file: str) -> None:
     with client_of(home) as client:
         of_day = client.get("/quality/rooms/2026-01-01")
