@@ -17,6 +17,7 @@ import json
 from typing import Any
 from xml.parsers import expat
 
+_PIECE_BYTES = 256 * 1024
 _DEEPEST, _MOST_NAMES, _MOST_AROUND = 200, 10_000, 100
 # What Python's message of an error at the end begins with where the document is cut off.
 _CUT_OFF = ("no element found", "unclosed token", "unclosed CDATA section", "partial character")
@@ -46,16 +47,21 @@ class XmlRecords:
     def lines(self, block: bytes, is_last: bool = False) -> bytes:
         """Return the records that a block ends, a line each; none behind what cannot be read."""
         self._lines = []
-        if not self._fault:
-            self._fed += len(block)
-            try:
-                self._parser.Parse(block, is_last)
-                if self._fed - self._parser.CurrentByteIndex > self._longest + len(block):
-                    raise ValueError(f"a tag of more than {self._longest} bytes (max_record_bytes)")
-            except (ValueError, expat.ExpatError) as error:
-                is_cut = str(error).startswith(_CUT_OFF)
-                self._fault = f"{'truncated_file' if is_cut else 'malformed'}: the XML document: {error}"
+        try:
+            for at in range(0, len(block) or is_last, _PIECE_BYTES):
+                if not self._fault:
+                    self._read(block[at : at + _PIECE_BYTES], is_last)
+        except (ValueError, LookupError, expat.ExpatError) as error:
+            is_cut = str(error).startswith(_CUT_OFF)
+            self._fault = f"{'truncated_file' if is_cut else 'malformed'}: the XML document: {error}"
         return "".join(self._lines).encode()
+
+    def _read(self, piece: bytes, is_last: bool) -> None:
+        self._fed += len(piece)
+        self._parser.Parse(piece, is_last)
+        # What expat keeps of a tag that has not ended.
+        if self._fed - self._parser.CurrentByteIndex > self._longest + _PIECE_BYTES:
+            raise ValueError(f"a tag of more than {self._longest} bytes (max_record_bytes)")
 
     def close(self) -> str:
         """Return what is wrong with the document, as a fault, nothing where all is well."""

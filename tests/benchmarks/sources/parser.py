@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
+from operator import xor
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,8 @@ v = {{ type = "double" }}
 count = {{ type = "int", optional = true }}
 """
 FILES, BRIDGE = 'path = "l/*", format = "{}"', 'kind = "mqtt", broker = "mqtt://l", topics = ["a"]'
+INFLUX = 'columns.v = { path = "fields.v", type = "double" }\ncolumns.device = { path = "tags.device" }'
+WINCC = ("VarName", "TimeString", "VarValue", "Validity", "Time_ms")
 NFDUMP = "first,duration,proto,src,src_port,dst,dst_port,src_packets,src_bytes,flows"
 
 
@@ -95,6 +99,36 @@ def entity_state(number: int) -> bytes:
     return as_json(state(f"{number}.5", time.replace("+", ".265390+")))
 
 
+def as_line_protocol(number: int) -> bytes:
+    """Return a reading in InfluxDB's line protocol."""
+    return (
+        f"air,device=dev-{number % 99} v={number % 40 + 0.25},count={number}i {T0 + number}000000000".encode()
+    )
+
+
+def point(number: int) -> bytes:
+    """Return a metric of OpenTelemetry with one point."""
+    points = {"dataPoints": [{"timeUnixNano": f"{T0 + number}000000000", "asDouble": number + 0.25}]}
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]}
+    scope = {"scope": {"name": "otelcol"}, "metrics": [{"name": "queue", "unit": "1", "gauge": points}]}
+    return as_json({"resourceMetrics": [{"resource": resource, "scopeMetrics": [scope]}]})
+
+
+def sentence(number: int) -> bytes:
+    """Return a position of a satellite receiver."""
+    clock = datetime.fromtimestamp(T0 + number, UTC).strftime(
+        "%H%M%S.00,A,4807.03812,N,01131.00021,E,022.4,084.4,%d%m%y"
+    )
+    content = f"GPRMC,{clock},003.1,W".encode()
+    return b"$%s*%02X" % (content, reduce(xor, content))
+
+
+def wincc_line(number: int) -> bytes:
+    """Return a value that a panel logs."""
+    at = datetime.fromtimestamp(T0 + number, UTC)
+    return f'"Pressure";"{at:%d.%m.%Y %H:%M:%S}";{number},5;1;46054416666,6667'.encode()
+
+
 def kinds() -> dict[str, Kind]:
     """Return every kind of record by name."""
     header = ("ts", "device", "v", "count")
@@ -125,6 +159,11 @@ def kinds() -> dict[str, Kind]:
         "ttn": Kind(preset("ttn"), None, lambda n: uplink(n, TTN, "number")),
         "helium": Kind(preset("helium"), None, lambda n: uplink(n, HELIUM, "fcnt")),
         "home_assistant": Kind(preset("home-assistant"), None, entity_state),
+        "influx": Kind(preset("influx", INFLUX), None, as_line_protocol),
+        "prometheus": Kind(preset("prometheus"), None, lambda n: f'up{{job="a"}} {n}.5 {T0 + n}000'.encode()),
+        "otlp": Kind(preset("otlp"), None, point),
+        "nmea": Kind(preset("nmea"), None, sentence),
+        "wincc": Kind(preset("wincc"), WINCC, wincc_line),
     }
 
 

@@ -89,7 +89,7 @@ def _land(settings: Settings, kind: Kind, number: int) -> None:
     path = Path(source.path).parent / f"{number:03}{Path(source.path).suffix}"
     path.parent.mkdir(parents=True, exist_ok=True)
     names = kind.layout or ()
-    header = "#fields\t" + "\t".join(names) if source.format == "zeek" else ",".join(names)
+    header = "#fields\t" + "\t".join(names) if source.format == "zeek" else source.separator.join(names)
     lines = [header.encode()] if names else []
     lines += (kind.record(number * SMALL + each) for each in range(SMALL))
     path.write_bytes(b"\n".join(lines) + b"\n")
