@@ -288,10 +288,11 @@ _DECLARED = (
         sums={"rows_found": "results"},
         partition="side",
         metrics=(
-            *("visits", "joined", "why", "planned", "moved", "planned_cost", "real_cost"),
+            *("slack_us", "visits", "joined", "why", "planned", "moved", "planned_cost", "real_cost"),
             *("results", "shuffled", "collected"),
         ),
-        settings=("slack_us",),
+        settings=("slack_us", "window_us", "recall", "period_us", "step_us"),
+        step="step_us",
         rests_on=(("times_us", "row_ids"),),
         rows_are="The results of",
         row="the row of {alias}, of {stream}",
@@ -357,6 +358,25 @@ def clock_in_words(idle_us: int | None, ahead_us: int | None, side: str = "strea
     if ahead_us is None:
         return f"{idle}; every event time is believed"
     return f"{idle}; refuses event times more than {format_duration(ahead_us)} ahead"
+
+
+class Recalled(Protocol):
+    """A query with a recall over periods, and the rows that it may hold whether past results needed them or not."""
+
+    @property
+    def period_us(self) -> int | None:
+        """The period over which recall is judged."""
+
+    @property
+    def spare_rows(self) -> int:
+        """The rows to spare."""
+
+
+def least_in_words(query: Recalled, share: float, held: str) -> str:
+    """Return by which rule slack is chosen; ``share``: of past results, ``held``: what may hold spare rows."""
+    period = format_duration(query.period_us or 0)
+    least = f"the least memory with which each past {period} would have reached {share:.6g}"
+    return f"{least}, or more while {held} at most {query.spare_rows:,} rows" if query.spare_rows else least
 
 
 def condition_in_words(text: str) -> str:

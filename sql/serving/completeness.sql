@@ -1,19 +1,19 @@
 -- How complete each period of a registered query was online, and is now.
 --
--- Purpose:    one row per period [start, start + period), sliding by the query's step; a pair belongs to the periods of
---             its newer row. Periods without pairs and without rows still to be repaired are left out.
--- Parameters: query_name  a query of pairs in the table queries
+-- Purpose:    one row per period [start, start + period), sliding by the query's step; a result belongs to the periods
+--             of its newest row. Periods without results and without rows still to be repaired are left out.
+-- Parameters: query_name  a query with RECALL in the table queries
 -- Usage:      SELECT * FROM completeness_of('answers') WHERE is_scored AND NOT met;
 --
--- Answer: start_us, starts_at, ends_at; pairs = online + repaired; open: logged rows that may still bring pairs;
--- recall: online / pairs; asked: the recall that was asked for; is_scored: at least 100 pairs; met: recall >= asked, null
+-- Answer: start_us, starts_at, ends_at; pairs = online + repaired, of pairs or results; open: logged rows that may still bring
+-- some; recall: online / pairs; asked: the recall that was asked for; is_scored: at least 100 pairs; met: recall >= asked, null
 -- where not scored; is_final: nothing is open and, rows later than the streams' `latest` apart, no row can still change it.
 
-CREATE MACRO known_pairs(query_name) AS
+CREATE MACRO known_recall(query_name) AS
     CASE
-        WHEN query_name IN (SELECT queries.query FROM queries WHERE kind = 'pairs') THEN query_name
-        ELSE error(concat('no query of pairs ', query_name, '; published: ',
-            ifnull((SELECT string_agg(queries.query, ', ' ORDER BY queries.query) FROM queries WHERE kind = 'pairs'), 'none')))
+        WHEN query_name IN (SELECT queries.query FROM queries WHERE recall IS NOT NULL) THEN query_name
+        ELSE error(concat('no query with RECALL ', query_name, '; published: ',
+            ifnull((SELECT string_agg(queries.query, ', ' ORDER BY queries.query) FROM queries WHERE recall IS NOT NULL), 'none')))
     END;
 
 CREATE MACRO completeness_of(query_name) AS TABLE
@@ -27,5 +27,5 @@ CREATE MACRO completeness_of(query_name) AS TABLE
             THEN online / (online + periods.repaired) >= queries.recall END AS met,
         periods.open = 0 AND ifnull(start_us + period_us <= final_before_us, false) AS is_final
     FROM periods JOIN queries USING (query)
-    WHERE periods.query = known_pairs(query_name)
+    WHERE periods.query = known_recall(query_name)
     ORDER BY start_us;

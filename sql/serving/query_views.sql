@@ -1,7 +1,7 @@
 -- Views over what all registered queries found by time.
 --
--- Purpose:    completeness: pairs by step of event time; periods: pairs by period, read by completeness_of.
--- Parameters: {steps}, {periods}: SELECTs of every query of pairs, of query, start_us, online, repaired and open.
+-- Purpose:    completeness: pairs or results by step of event time; periods: the same by period, read by completeness_of.
+-- Parameters: {steps}, {periods}: SELECTs of every query with RECALL, of query, start_us, online, repaired and open.
 -- Usage:      FROM completeness WHERE query = 'answers';
 
 CREATE VIEW completeness AS

@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     refused BIGINT COMMENT 'rows whose clock is ahead',
     unusable BIGINT COMMENT 'rows with a null key: they never join',
     missed BIGINT COMMENT 'rows logged: some that they join may have left their windows',
+    slack_us BIGINT COMMENT 'how much longer than its window rows of the side were held for the batch',
     visits ARRAY<INT> COMMENT 'the sides that the rows met, in this order; none where no row could join',
     planned ARRAY<BIGINT> COMMENT 'rows that were to leave the site, and then each stop; at most',
     moved ARRAY<BIGINT> COMMENT 'rows that left the site, and then each stop',

@@ -73,8 +73,8 @@ EXAMPLES = {
         """
         SELECT d.room, d.value AS door, b.value AS badge, a.value AS alert
         FROM doors [8 SECONDS] d JOIN badges [3 SECONDS] b ON d.room = b.room AND d.floor = b.floor
-        JOIN alerts [15 SECONDS] a ON a.room = b.room AND a.floor = d.floor WHERE a.value < 9 SLACK 2 SECONDS
-        AHEAD 1 HOUR
+        JOIN alerts [15 SECONDS] a ON a.room = b.room AND a.floor = d.floor WHERE a.value < 9
+        RECALL 0.9 OVER 10 SECONDS SPARE 0 ROWS AHEAD 1 HOUR
         """,
         ("8 SECONDS", "9 SECONDS"),
         ("JOIN", "join"),

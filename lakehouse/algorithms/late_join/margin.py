@@ -3,6 +3,8 @@
 The rest of the loss is for what the past does not tell.
 """
 
+# What is held, in a bucket or of a join of many streams, whether it is needed or not: some 100 KB.
+SPARE_ROWS = 1024
 # Where fewer pairs of a period may be missed, one burst decides, and what logged rows missed is known badly.
 FEW_MISSED = 50
 # The share of the allowed loss for a policy that sees silences come: their bursts are no surprise.

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
 from lakehouse.algorithms.late_join.contract import NO_TIME, Int64s
-from lakehouse.algorithms.late_join.kernels.needed_slack import choose_bins, learn, sum_settled
+from lakehouse.algorithms.late_join.kernels.needed_slack import asked_of, cheapest, learn, sum_settled
 from lakehouse.algorithms.late_join.margin import judged_share, usual_logged, usual_margin
 from lakehouse.algorithms.late_join.policy import Slacks
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
@@ -54,6 +54,7 @@ class NeededSlack:
         remembered: how many periods back the counts go.
         spare: how many rows both sides may hold whether they are needed or not; with few rows known, more slack than
             the past asks for is taken while it costs no more than these.
+        sides: how many there are.
 
     Raises ValueError when a share is outside (0, 1], a time below 1 us, or no period is remembered.
     """
@@ -68,6 +69,7 @@ class NeededSlack:
         logged: float | None = None,
         remembered: int = 10,
         spare: int = 0,
+        sides: int = 2,
     ) -> None:
         margin = usual_margin(recall) if margin is None else margin
         logged = usual_logged(recall) if logged is None else logged
@@ -92,7 +94,7 @@ class NeededSlack:
         self._since_us = 0
         # One more than whole periods have: the newest quarter is not full yet.
         self._quarters = QUARTERS_PER_PERIOD * remembered + 1
-        shape = self._quarters, 2, len(self.grid) + 1
+        shape = self._quarters, sides, len(self.grid) + 1
         # By quarter, stored side and bin of slack: pairs counted, pairs estimated, and rows by their lag behind T.
         self._counted = np.zeros(shape)
         self._estimated = np.zeros(shape)
@@ -124,6 +126,14 @@ class NeededSlack:
     def choose(self, time_us: int) -> Slacks:
         """Return the cheapest slacks with which every period seen would have been complete enough."""
         self._turn(time_us // self._quarter_us)
+        *asked, rows = self._asked(time_us)
+        # A side's slack is for rows of the other.
+        covered, totals, share, least = asked
+        left, right = cheapest(covered, totals, share, least, rows[::-1].copy(), self.grid)
+        return int(self.grid[left]), int(self.grid[right])
+
+    def _asked(self, time_us: int) -> tuple[Any, ...]:
+        """Return what slacks have to cover, and how many rows are known by side."""
         if self._settled is None:
             kept = self._counted, self._estimated, self._behind
             self._settled = sum_settled(*kept, QUARTERS_PER_PERIOD)
@@ -135,8 +145,8 @@ class NeededSlack:
         of_all = judged_share(self.recall, self.margin), self.logged
         rule = of_all, (judged_share(self.recall, margin_of_few), logged_of_few), self._few
         spare = lasted_us, self._window_us, self.spare
-        left, right = choose_bins(self._settled, newest, rule, spare, self.grid)
-        return int(self.grid[left]), int(self.grid[right])
+        asked: tuple[Any, ...] = asked_of(self._settled, newest, rule, spare, self.grid)
+        return asked
 
     @property
     def pairs_of_latest_period(self) -> float:

@@ -26,10 +26,10 @@ def spare_slack(known: Any, most: float, lasted_us: int, window_us: int, spare: 
     At the highest rate known; where the rate jumps more are held, until it is known.
     """
     last = len(grid) - 1
-    found: Any = np.zeros(2, np.int64)
+    found: Any = np.zeros(len(known), np.int64)
     room_us = spare * lasted_us / most - window_us if most > 0 else float(grid[last])
     room = max(0, np.searchsorted(grid, room_us, side="right") - 1) if spare else 0
-    for side in range(2):
+    for side in range(len(known)):
         seen = np.flatnonzero(known[side])
         latest = min(seen[-1], last) if len(seen) else 0
         needed = last if known[side].sum() < spare else latest

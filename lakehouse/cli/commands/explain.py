@@ -33,8 +33,8 @@ def explain(
     """Explain a query: plan, memory, results, missed rows.
 
     Shows the plan in words, the contents of each bucket, the last batches, the rows that wait for repair and the last
-    repairs. For a pairs query it also shows the present slack, which periods reached the recall asked for, and the
-    worst that did not. For an aggregate: the method and why it was chosen, how often answers were revised, which
+    repairs. For a query with RECALL it also shows the present slack, which periods reached the recall, and the worst
+    that did not. For an aggregate: the method and why it was chosen, how often answers were revised, which
     ticks are final, and alarms. For a multiway query: which rows each batch moved on which route, and the planned and
     real cost. For a selection, and where predicates are called: the order of the conditions and the reason for it.
 

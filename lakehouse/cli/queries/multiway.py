@@ -15,7 +15,13 @@ from lakehouse.cli.pages.explain_text import (
     state_in_words,
     to_repair_in_words,
 )
-from lakehouse.cli.pages.figures import ended_at, share
+from lakehouse.cli.pages.figures import ended_at, length, share
+from lakehouse.cli.pages.recall_text import (
+    periods_in_words,
+    recall_in_words,
+    target_in_words,
+    worst_periods,
+)
 
 
 def _plan(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -27,12 +33,16 @@ def _plan(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "sites", ", ".join(sites)
     yield "ways", plan["ways"]
     yield "counts", plan["counts"]
+    if facts["recall"] is not None:
+        yield "target", target_in_words(facts)
     yield "slack", plan["slack"]
     yield "clock", plan["clock"]
 
 
 def _results_in_words(facts: Facts) -> Iterator[str]:
     whole = facts["completeness"]
+    if facts["recall"] is not None:
+        yield periods_in_words(facts, "results")
     at_once = "" if whole["recall"] is None else f"; {share(whole['recall'])} of them at once"
     yield f"results: {whole['online']:,} online, {whole['repaired']:,} repaired{at_once}"
     yield to_repair_in_words(facts["to_repair"])
@@ -55,6 +65,7 @@ _COUNTED: Columns = {
     **{"rows": "rows", "logged": "missed", "refused": "refused", "unusable": "unusable"},
     **{"pruned": "pruned", "left": "left"},
 }
+_SLACK: Columns = {"slack": of("slack_us", length)}
 _COSTS: Columns = {
     "planned cost": of("planned_cost", "{:,.6g}".format),
     "real cost": of("real_cost", "{:,.6g}".format),
@@ -76,7 +87,8 @@ TEXT = KindText(
     title="joins of three streams or more",
     columns={
         **{"query": "query", "state": state_in_words, "streams": "from_clause", "condition": "condition"},
-        **{"batches": "batches", "rows": "rows", "online": "results_online", "repaired": "results_repaired"},
+        **{"recall": recall_in_words, "batches": "batches", "rows": "rows"},
+        **{"online": "results_online", "repaired": "results_repaired"},
         **{"left site": "left", "bytes moved": "moved_bytes", **HELD},
     },
     plan=_plan,
@@ -86,10 +98,10 @@ TEXT = KindText(
         Table(
             "sides, since the first batch",
             "sides",
-            {"side": "side", "rows held": "held", **_COUNTED, **_COSTS},
+            {"side": "side", "rows held": "held", **_SLACK, **_COUNTED, **_COSTS},
         ),
         Table("last batches", "last_batches", _BATCH),
         Table("what their rows met, in which order", _blocks, _BLOCK),
     ),
-    last_tables=(repairs_table("results found"),),
+    last_tables=(worst_periods("results"), repairs_table("results found")),
 )

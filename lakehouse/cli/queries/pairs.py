@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lakehouse.cli.output import time_text
 from lakehouse.cli.pages.chart_page import chart
 from lakehouse.cli.pages.explain_page import POINTS, batch_charts
 from lakehouse.cli.pages.explain_text import (
@@ -20,6 +19,12 @@ from lakehouse.cli.pages.explain_text import (
     to_repair_in_words,
 )
 from lakehouse.cli.pages.figures import ended_at, length, share
+from lakehouse.cli.pages.recall_text import (
+    periods_in_words,
+    recall_in_words,
+    target_in_words,
+    worst_periods,
+)
 from lakehouse.config.durations import format_duration
 from lakehouse.queries.pairs.state import PairsState, batches
 from lakehouse.queries.runtime.state import Declared
@@ -33,29 +38,15 @@ def _plan(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "joins", f"event times at most {format_duration(facts['window_us'])} apart and {facts['condition']}"
     yield "shows", outputs_in_words(facts)
     yield "buckets", plan["spread"]
-    yield (
-        "target",
-        f"recall {facts['recall']:g} over any {format_duration(facts['period_us'])}{_margin(plan)}",
-    )
+    yield "target", target_in_words(facts)
     yield "slack", plan["slack"]
     yield "clock", plan["clock"]
-
-
-def _margin(plan: Facts) -> str:
-    if plan["margin"] is None:
-        return ""
-    return f", aimed at {plan['judged_recall']:.6g}: margin {plan['margin']:.4g} of the allowed loss is used"
 
 
 def found_in_words(facts: Facts) -> Iterator[str]:
     """Yield how complete the query has been and what a repair still has to look at."""
     whole = facts["completeness"]
-    still = f", {whole['missed_open']:,} of them open" if whole["missed_open"] else ""
-    still += f" (known since {whole['missed_since'][:16].replace('T', ' ')})" if whole["missed_since"] else ""
-    yield (
-        f"periods: {whole['periods']:,} with pairs, {whole['scored']:,} scored (100 pairs or more), "
-        f"{whole['met']:,} met {facts['recall']:g}, {whole['missed']:,} missed{still}"
-    )
+    yield periods_in_words(facts, "pairs")
     if enough := facts["enough_slack"]:
         yield f"all would have met it with {_slack_in_words(enough)} {_spare_in_words(facts)}"
     if whole["missed"] and facts["plan"]["policy"] == "needed_slack":
@@ -142,20 +133,13 @@ _BATCH: Columns = {
     "slack right": of("right_slack_us", _range),
     **TIME,
 }
-_MISS: Columns = {
-    "period": of("from_us", time_text),
-    "until": of("to_us", time_text),
-    "recall": of("recall", share),
-    **{"pairs": "pairs", "online": "online"},
-    "state": of("open", lambda is_open: "open" if is_open else "repaired"),
-}
 TEXT = KindText(
     title="joins of pairs",
     columns={
         **{"query": "query", "state": state_in_words, "streams": "from_clause"},
         "window": of("window_us", format_duration),
         "condition": "condition",
-        "recall": lambda facts: f"{facts['recall']:g} over {format_duration(facts['period_us'])}",
+        "recall": recall_in_words,
         **{
             "batches": "batches",
             "rows": "rows",
@@ -172,9 +156,7 @@ TEXT = KindText(
         Table("last batches", "last_batches", _BATCH),
     ),
     last_tables=(
-        Table(
-            "worst periods, none overlapping another", of("completeness", lambda whole: whole["worst"]), _MISS
-        ),
+        worst_periods("pairs"),
         repairs_table("pairs found"),
     ),
     charts=_charts,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.queries.kind import of_side
 from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
+from lakehouse.queries.language.recall import recall, spare, stated
 from lakehouse.queries.language.text import Grammar, duration, duration_or_zero
 from lakehouse.queries.language.tree import (
     MORE_STREAMS,
@@ -33,11 +34,16 @@ RESULT_COLUMNS = frozenset({"times_us", "row_ids", "found", "event_at"})
 GRAMMAR = Grammar(
     "a join of three streams or more",
     MORE_STREAMS,
-    {"SLACK": duration_or_zero, "IDLE": duration, "AHEAD": duration},
     {
-        "RECALL": "no RECALL: late rows find what SLACK holds at once, the repair all the rest",
-        "POLICY": "no POLICY: slack is what SLACK says",
-        "EVERY": "no EVERY: results come as they are found",
+        "SLACK": duration_or_zero,
+        "RECALL": recall,
+        "EVERY": duration,
+        "SPARE": spare,
+        "IDLE": duration,
+        "AHEAD": duration,
+    },
+    {
+        "POLICY": "no POLICY: RECALL chooses the slack that past results needed",
         "METHOD": "no METHOD: results are found in one way",
         "ALARM": "no ALARM: groups that HAVING lets through raise alarms",
         "DEADLINE": "no DEADLINE: selections alone are run in slices of time",
@@ -63,10 +69,11 @@ def read(asked: Asked) -> MultiwayQuery | None:
     if count == len(faults.found):
         _check_attributes(attributes, tables, names)
     outputs = read_outputs(tree, names, RESULT_COLUMNS)
+    asked_for = stated(parts.clauses, faults, "SLACK", ("EVERY", "SPARE"))
     if faults.found:
         return None
     return MultiwayQuery(
-        **asked.named,
+        **(asked.named | asked_for),
         sides=tuple(
             Windowed(
                 source.stream,

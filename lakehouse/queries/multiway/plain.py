@@ -5,6 +5,8 @@ raw rows of the batch and of its windows -> all of a key in one place -> results
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,7 @@ from lakehouse.config.stream import Stream
 from lakehouse.engine import Engine
 from lakehouse.engine.parts import TableSink, sink_of
 from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.multiway.reach import Reach, counted, slack_needed
 from lakehouse.queries.multiway.rows import TAKEN, keyed, kinds_of, logged_rows, side_columns
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.tables import output_types
@@ -37,6 +40,8 @@ from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import files_near
 
 RESULT = "result"
+# Of a batch whose query states a recall: what its policy learns from.
+COUNTED = ("needed", "lags")
 SHOWN = ("event_us", "times_us", "row_ids", "found")
 _LOGGED = ("what", "bucket", "side", "row", "event_us", "horizon_us", "batch", "time_us")
 _NEVER = 2**62
@@ -48,8 +53,7 @@ _MOST_BYTES = 256 << 20
 class PlainJoin:
     """The rows that a batch sees, new ones and those of their windows.
 
-    ``since_us``: per side, from when on rows of earlier batches are in their windows; None for all. ``oldest_us``: no
-    new row is older. ``horizon_us``: rows before it are late. ``time_us``: the stream time before the batch.
+    ``oldest_us``: no new row is older.
     """
 
     engine: Engine
@@ -57,10 +61,13 @@ class PlainJoin:
     query: MultiwayQuery
     streams: Mapping[str, Stream]
     manifest: BatchManifest
-    since_us: Sequence[int | None]
+    reach: Reach
     oldest_us: int | None
-    horizon_us: int | None
-    time_us: int | None
+
+    @cached_property
+    def since_us(self) -> list[int | None]:
+        """Per side, from when on rows of earlier batches are in their windows; None for all."""
+        return self.reach.since_us(self.oldest_us)
 
     def answered(self) -> Answered:
         """Write the results and the log of the batch, to be committed."""
@@ -74,9 +81,9 @@ class PlainJoin:
             marked_output(log, LOG, _LOGGED, {}),
         ]
         metrics = [f"{name}_{side}" for side in range(len(query.sides)) for name in (*TAKEN, "held")]
-        kernels = PlainPlaces(query, self.horizon_us, number, self.time_us)
+        kernels = PlainPlaces(query, self.reach, number)
         step = f"query {query.name}, batch {number}"
-        return run_buckets(self.engine, step, inputs, places, kernels, outputs, [*metrics, "bytes"])
+        return run_buckets(self.engine, step, inputs, places, kernels, outputs, [*metrics, "bytes", *COUNTED])
 
     def _files(self, side: int) -> list[Counted]:
         """Return the files that may have new rows, or those of a side's window."""
@@ -107,9 +114,8 @@ class PlainPlaces:
     """The kernels of places, each of which has all rows of its keys."""
 
     query: MultiwayQuery
-    horizon_us: int | None
+    reach: Reach
     batch: int
-    time_us: int | None
 
     def __call__(self, buckets: Sequence[int]) -> Kernel:
         """Return the kernel of any place."""
@@ -121,17 +127,43 @@ class PlainPlaces:
         sides = by_side(rows, len(self.query.sides))
         used = [used_rows(each) for each in sides]
         joined = as_joined(self.query, used, [each["is_new"].to_numpy() for each in used])
-        results = shown(self.query, used, results_with_new(joined, most_met(self.query)), "online")
-        kinds = [kinds_of(each, each["is_new"].to_numpy(), self.horizon_us) for each in sides]
+        found = results_with_new(joined, most_met(self.query))
+        results = shown(self.query, used, found, "online")
+        is_new = [each["is_new"].to_numpy() for each in sides]
+        late_us = [self.reach.late_us(side) for side in range(len(sides))]
+        kinds = [kinds_of(*each) for each in zip(sides, is_new, late_us, strict=True)]
         counts = {f"{name}_{side}": int(own[name].sum()) for side, own in enumerate(kinds) for name in TAKEN}
         counts |= {f"held_{side}": each.num_rows for side, each in enumerate(sides)}
-        log = self.horizon_us, self.batch, self.time_us
+        lags = (lags_of(self.reach, side, each, kinds[side]) for side, each in enumerate(sides))
+        learned = {"needed": slacks_of(self.reach, joined, found), "lags": [*chain(*lags)]}
+        log = self.batch, self.reach.time_us
         parts = [
             marked(RESULT, results),
-            *(marked(LOG, logged_rows(own, kind, *log)) for own, kind in zip(sides, kinds, strict=True)),
-            metrics_of(place, {**counts, "bytes": rows.nbytes}),
+            *(
+                marked(LOG, logged_rows(own, kind, until_us, *log))
+                for own, kind, until_us in zip(sides, kinds, late_us, strict=True)
+            ),
+            metrics_of(place, {**counts, "bytes": rows.nbytes, **learned}),
         ]
         return pa.concat_tables(parts, promote_options="permissive")
+
+
+def slacks_of(reach: Reach, joined: Sequence[Joined], found: Int64s) -> list[int]:
+    """Return how many results of a batch, by places in ``joined``, needed which slack; nothing if nobody learns it."""
+    if reach.query.recall is None or reach.time_us is None:
+        return []
+    event_us = np.column_stack([each.event_us[found[:, side]] for side, each in enumerate(joined)])
+    is_new = np.column_stack([each.is_new[found[:, side]] for side, each in enumerate(joined)])
+    return counted(reach.query, *slack_needed(reach.query, event_us, is_new, reach.time_us))
+
+
+def lags_of(reach: Reach, side: int, rows: pa.Table, kinds: Mapping[str, Bools]) -> list[int]:
+    """Return how many new rows of a side that join came how far behind the time before; nothing if nobody learns it."""
+    if reach.query.recall is None or reach.time_us is None:
+        return []
+    is_used = kinds["rows"] & ~kinds["refused"] & ~kinds["unusable"]
+    lag_us = reach.time_us - rows["event_us"].to_numpy()[is_used]
+    return counted(reach.query, np.full(len(lag_us), side), lag_us)
 
 
 def results_output(

@@ -28,9 +28,11 @@ from lakehouse.queries.multiway.plain import (
     most_met,
     results_output,
     shown,
+    slacks_of,
 )
-from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.multiway.reach import Reach
 from lakehouse.queries.multiway.windows import Passing, Windows
+from lakehouse.queries.runtime.tasks.bucket import Metric
 from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
     Answered,
@@ -77,8 +79,8 @@ def join_windows(
     outputs = [results_output(query, streams, sink_of(results), windows.batch)]
     names = [f"{route.side}_{stop}" for route in routes for stop in range(len(route.visits) + 1)]
     step = f"query {query.name}, batch {windows.batch}"
-    kernels = RoutePlaces(query, tuple(routes), slots)
-    return run_buckets(engine, step, inputs, places, kernels, outputs, [*names, "bytes"])
+    kernels = RoutePlaces(windows.reach, tuple(routes), slots)
+    return run_buckets(engine, step, inputs, places, kernels, outputs, [*names, "bytes", "needed"])
 
 
 def moved(found: Answered, route: Route) -> Float64s:
@@ -101,7 +103,7 @@ def _passing(routes: Sequence[Route], side: int, slots: int) -> Passing | None:
 class RoutePlaces:
     """The kernels of places, each of which has all rows of its keys that can join."""
 
-    query: MultiwayQuery
+    reach: Reach
     routes: tuple[Route, ...]
     slots: int
 
@@ -112,16 +114,21 @@ class RoutePlaces:
     def _answer(self, place: int, rows: pa.Table) -> pa.Table | None:
         if not rows.num_rows:
             return None
-        used = by_side(rows, len(self.query.sides))
-        joined = as_joined(self.query, used, [each["is_new"].to_numpy() for each in used])
-        parts, metrics = list[pa.Table](), {"bytes": rows.nbytes}
+        query = self.reach.query
+        used = by_side(rows, len(query.sides))
+        joined = as_joined(query, used, [each["is_new"].to_numpy() for each in used])
+        parts, needed = list[pa.Table](), list[int]()
+        metrics: dict[str, Metric] = {"bytes": rows.nbytes}
         for route in self.routes:
             leaves = joined[route.side].is_new
             if route.slots is not None:
                 hashed = used[route.side]["key"].to_numpy()
                 leaves = leaves & np.isin(np.mod(hashed, self.slots), route.slots)
             start = np.flatnonzero(leaves)
-            found, sizes = results_on_route(joined, route.side, start, route.visits, most_met(self.query))
-            parts.append(marked(RESULT, shown(self.query, used, found, "online")))
+            found, sizes = results_on_route(joined, route.side, start, route.visits, most_met(query))
+            parts.append(marked(RESULT, shown(query, used, found, "online")))
+            needed += slacks_of(self.reach, joined, found)
             metrics |= {f"{route.side}_{stop}": int(size) for stop, size in enumerate(sizes)}
-        return pa.concat_tables([*parts, metrics_of(place, metrics)], promote_options="permissive")
+        return pa.concat_tables(
+            [*parts, metrics_of(place, {**metrics, "needed": needed})], promote_options="permissive"
+        )

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lakehouse.algorithms.late_join.margin import SPARE_ROWS, judged_share, usual_margin
 from lakehouse.config.durations import format_duration
-from lakehouse.queries.kind import Conjunct, Output, Query, where_text
+from lakehouse.queries.kind import Conjunct, Output, Query, least_in_words, where_text
 
 # By how many slots rows are sorted in the files of their windows.
 SLOTS = 2**20
@@ -37,7 +38,9 @@ class MultiwayQuery(Query):
 
     ``slack_us``: how far behind the time that all streams have passed late rows still find every partner at once;
     older ones wait for the repair. ``idle_us``: a stream whose newest row is further behind another's no longer holds
-    that time back. ``ahead_us``: rows further ahead of their own arrival are refused.
+    that time back. ``ahead_us``: rows further ahead of their own arrival are refused. With ``recall``, slack is chosen
+    by batch so that this share of the results of any ``period_us``, from any ``step_us``, is found at once, or longer
+    while windows have at most ``spare_rows``; ``slack_us`` is 0 then.
     """
 
     kind: ClassVar[str] = "multiway"
@@ -46,6 +49,15 @@ class MultiwayQuery(Query):
     slack_us: int
     idle_us: int | None
     ahead_us: int | None
+    recall: float | None = None
+    period_us: int | None = None
+    step_us: int | None = None
+    spare_rows: int = SPARE_ROWS
+
+    @property
+    def window_us(self) -> int:
+        """The widest window."""
+        return max(side.window_us for side in self.sides)
 
     def definition(self) -> str:
         """Definition that results and state depend on, as one line; texts that mean the same give the same line."""
@@ -57,12 +69,16 @@ class MultiwayQuery(Query):
         outputs = ", ".join(f"{each.name} = {each.side}.{each.column}" for each in self.outputs)
         limits = (self.slack_us, self.idle_us, self.ahead_us)
         slack, idle, ahead = ("never" if us is None else format_duration(us) for us in limits)
+        if self.recall is not None:
+            period, step = (format_duration(us or 0) for us in (self.period_us, self.step_us))
+            slack = f"BY PERIOD {period} EVERY {step}"
         whole = f"{sides} OUTPUTS [{outputs}] SLACK {slack} IDLE {idle} AHEAD {ahead}"
         return whole.replace("\n", "\\n")
 
     def how(self) -> str:
-        """By how many slots rows are sorted in their windows."""
-        return f"IN {SLOTS} SLOTS"
+        """By how many slots rows are sorted in their windows, and rows to spare."""
+        spare = "" if self.spare_rows == SPARE_ROWS else f" SPARE {self.spare_rows}"
+        return f"IN {SLOTS} SLOTS{spare}"
 
     def columns_of(self, side: int) -> set[str]:
         """Return the columns of the keys and of the outputs."""
@@ -81,6 +97,9 @@ def equalities_in_words(query: MultiwayQuery) -> str:
 
 def slack_in_words(query: MultiwayQuery) -> str:
     """Return what becomes of late rows."""
+    if query.recall is not None:
+        held = least_in_words(query, judged_share(query.recall, usual_margin(query.recall)), "windows have")
+        return f"needed_slack: at every batch {held}; what later rows miss waits for the repair"
     reach = "what all streams have passed"
     if query.slack_us:
         reach = f"{format_duration(query.slack_us)} behind {reach}"

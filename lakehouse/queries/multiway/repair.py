@@ -1,9 +1,9 @@
 """Repair of a multiway join: results that the online join missed, found in raw, each once.
 
 A result is found online by the newest batch N that has a row of it, unless a row of an earlier batch had left its
-window by then: was older than N's horizon less that window. Then all its rows of batch N are logged, as each is at most
-that window newer. So with the logged rows of batch N a repair looks for all results whose newest batch is N and that
-have such a row; manifests tell which batch took in what, and nothing is compared with the results that are there.
+window by then: was beyond N's reach. Then all its rows of batch N are logged, as each is at most that window newer. So
+with the logged rows of batch N a repair looks for all results whose newest batch is N and that have such a row;
+manifests tell which batch took in what, and nothing is compared with the results that are there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,24 @@ from lakehouse.queries.multiway.plain import (
     used_rows,
 )
 from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.multiway.reach import Reach, policy_of, reaches, slack_needed
 from lakehouse.queries.multiway.rows import keyed, side_columns
 from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.queries.runtime.logged import Logged, horizons_of
+from lakehouse.queries.runtime.recall.needed_slack import COUNTS
 from lakehouse.queries.runtime.repair import QueryRepair
-from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, Kernel, marked, metrics_of, run_buckets
+from lakehouse.queries.runtime.tasks.by_bucket import (
+    ROWS_A_PLACE,
+    Kernel,
+    marked,
+    marked_output,
+    metrics_of,
+    run_buckets,
+)
+from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
+
+NEEDED = "needed"
 
 
 @dataclass(frozen=True)
@@ -53,21 +65,28 @@ class Repair(QueryRepair[MultiwayRun]):
         places = 1 + held // ROWS_A_PLACE
         sides = [source.read(side, keyed(own, places)) for side, own in enumerate(columns)]
         rows = [self.taken(side, own) for side, own in enumerate(sides)]
-        outputs = [results_output(query, run.streams, sink_of(table), number)]
+        needed = run.layout.needed_slack(query.name)
+        tables.create(needed, "needed_slack")
+        outputs = [
+            results_output(query, run.streams, sink_of(table), number),
+            marked_output(sink_of(needed), NEEDED, ("bucket", *COUNTS), {"repair": number}),
+        ]
         step = f"repair {query.name}, repair {number}"
-        kernels = RepairPlaces(query, logged.horizon_us, self.whole_from_us)
+        known = reaches(run.layout, query, self.after, self.through)
+        kernels = RepairPlaces(query, known, self.whole_from_us)
         found = run_buckets(run.engine, step, rows, places, kernels, outputs, ["whole"])
-        run.commit(found.entries[0], table, "repair", number)
+        for entries, of in zip(found.entries, (table, needed), strict=True):
+            run.commit(entries, of, "repair", number)
         crash_point("repair.results-appended")
         return found.counts[RESULT], sum(row["whole"] for row in found.metrics)
 
 
 @dataclass(frozen=True)
 class RepairPlaces:
-    """The kernels of places, each of which has all rows of its keys; ``horizon_us``: by batch of the query."""
+    """The kernels of places, each of which has all rows of its keys; ``reach``: of the batches that are repaired."""
 
     query: MultiwayQuery
-    horizon_us: Mapping[int, int]
+    reach: Mapping[int, Reach]
     whole_from_us: int
 
     def __call__(self, buckets: Sequence[int]) -> Kernel:
@@ -78,12 +97,13 @@ class RepairPlaces:
         if not rows.num_rows:
             return None
         used = [used_rows(each) for each in by_side(rows, len(self.query.sides))]
-        late = LateRows.of(self.query, used, [each["taken"].to_numpy() for each in used], self.horizon_us)
+        late = LateRows.of(self.query, used, [each["taken"].to_numpy() for each in used], self.reach)
         found = np.concatenate([late.missed(side) for side in range(len(used))])
         times = (each.event_us[late.rows(side)] for side, each in enumerate(late.sides))
         whole = sum(int((event_us >= self.whole_from_us).sum()) for event_us in times)
         parts = [
             marked(RESULT, shown(self.query, used, found, "repair")),
+            marked(NEEDED, late.needed(found)),
             metrics_of(place, {"whole": whole}),
         ]
         return pa.concat_tables(parts, promote_options="permissive")
@@ -91,12 +111,12 @@ class RepairPlaces:
 
 @dataclass(frozen=True)
 class LateRows:
-    """Rows that join, by side: with the batch that took each in, and up to when rows were late for that batch."""
+    """Rows that join, by side: with the batch that took each in, and the reach of batches."""
 
     query: MultiwayQuery
     sides: Sequence[Joined]
     taken: Sequence[Int64s]
-    horizon_us: Sequence[Int64s]
+    reach: Mapping[int, Reach]
 
     @classmethod
     def of(
@@ -104,24 +124,42 @@ class LateRows:
         query: MultiwayQuery,
         used: Sequence[pa.Table],
         taken: Sequence[Int64s],
-        horizon_us: Mapping[int, int],
+        reach: Mapping[int, Reach],
     ) -> Self:
-        """Return rows; ``horizon_us``: up to when rows of some batches were late."""
+        """Return rows; ``reach``: of the batches whose late rows are looked at."""
         sides = as_joined(query, used, [np.zeros(rows.num_rows, np.bool_) for rows in used])
-        return cls(query, sides, taken, [horizons_of(each, horizon_us) for each in taken])
+        return cls(query, sides, taken, reach)
 
     def rows(self, side: int) -> Int64s:
         """Return the places of a side's rows that were late."""
-        return np.flatnonzero(self.sides[side].event_us < self.horizon_us[side])
+        late_us = horizons_of(
+            self.taken[side], {batch: own.late_us(side) for batch, own in self.reach.items()}
+        )
+        return np.flatnonzero(self.sides[side].event_us < late_us)
 
     def missed(self, side: int) -> Int64s:
         """Return what its late rows have missed, where it is the last side that has a row of the newest batch."""
         found = results_of(self.sides, side, self.rows(side), most_met(self.query))
-        newest, horizon_us = self.taken[side][found[:, side]], self.horizon_us[side][found[:, side]]
+        newest = self.taken[side][found[:, side]]
         is_last, is_missed = np.ones(len(found), np.bool_), np.zeros(len(found), np.bool_)
         for stop, other in enumerate(self.sides):
             if stop != side:
+                from_us = {batch: own.since_us()[stop] for batch, own in self.reach.items()}
                 taken, event_us = self.taken[stop][found[:, stop]], other.event_us[found[:, stop]]
                 is_last &= taken <= newest if stop < side else taken < newest
-                is_missed |= (taken < newest) & (event_us < horizon_us - other.window_us)
+                is_missed |= (taken < newest) & (event_us < horizons_of(newest, from_us))
         return found[is_last & is_missed]
+
+    def needed(self, found: Int64s) -> pa.Table:
+        """Return how many of the missed results needed which slack when; none of a query whose slack is given."""
+        policy = policy_of(self.query)
+        if policy is None or not len(found):
+            return pa.table({name: pa.array([], pa.int64()) for name in ("bucket", *COUNTS)})
+        event_us = np.column_stack([each.event_us[found[:, side]] for side, each in enumerate(self.sides)])
+        taken = np.column_stack([each[found[:, side]] for side, each in enumerate(self.taken)])
+        newest = taken.max(axis=1)
+        time_us = horizons_of(newest, {batch: own.time_us for batch, own in self.reach.items()})
+        stream, slack_us = slack_needed(self.query, event_us, taken == newest[:, None], time_us[:, None])
+        counts = policy.count_missed(stream, np.zeros_like(slack_us), time_us, slack_us)
+        columns = {name: pa.array(column) for name, column in zip(COUNTS, counts.T, strict=True)}
+        return pa.table({"bucket": pa.repeat(pa.scalar(0, pa.int64()), len(counts)), **columns})

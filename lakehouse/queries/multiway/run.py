@@ -13,6 +13,7 @@ Which way costs less is told by what is known before (``choice.py``); the result
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -26,10 +27,11 @@ from lakehouse.queries.multiway.choice import PLAIN, PRUNED, choice_of, oldest_u
 from lakehouse.queries.multiway.plain import RESULT, PlainJoin
 from lakehouse.queries.multiway.pruned import Route, join_windows, moved, whole_routes
 from lakehouse.queries.multiway.query import MOST_SLOTS, MultiwayQuery
+from lakehouse.queries.multiway.reach import POLICY, Reach, chosen, summed
 from lakehouse.queries.multiway.rows import TAKEN, side_columns
 from lakehouse.queries.multiway.sites import Costs, transfer_of
 from lakehouse.queries.multiway.windows import Appended, Appending, Windows
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, require_manifests
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, last_repair, require_manifests
 from lakehouse.queries.runtime.logged import TakenRows
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.retracted import Retracted, RetractedRows
@@ -45,6 +47,7 @@ from lakehouse.storage.tables.table_log import bounds, read_columns
 # Of rows that a column can hold; bounds of many streams may be beyond.
 LARGEST = 2.0**62
 _NEVER = 2**62
+Parts = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -92,16 +95,18 @@ class MultiwayRun(QueryRun[MultiwayQuery]):
         self.remove(self.layout.windows(self.query.name), RetractedRows(retracted), between, manifest)
         crash_point("withdrawal.state-replaced")
 
-    def horizon_us(self, before: Progress) -> int | None:
-        """Return up to when rows are late for a batch, given how far those before it have come; None for never."""
-        return None if before.until_us is None else before.until_us - self.query.slack_us
+    def through_repair(self) -> int:
+        """Return the last finished repair, which tells a recall's policy how much slack is needed."""
+        return 0 if self.query.recall is None else last_repair(self.layout, self.query.name)
 
 
 @dataclass(frozen=True)
 class _Joined:
     """Results of a batch, the state to write, per side what moved on which way, and the figures of its log.
 
-    ``shuffled``: bytes of rows that met by key; ``filter_bytes``: those of the slots that tasks were sent.
+    ``shuffled``: bytes of rows that met by key; ``filter_bytes``: those of the slots that tasks were sent. ``needed``,
+    ``lags``: counts by stream and bin of slack, in parts, of results by what they needed and of rows by how late they
+    came.
     """
 
     results: int
@@ -110,6 +115,8 @@ class _Joined:
     logged: Mapping[str, Any]
     shuffled: int
     filter_bytes: int = 0
+    needed: Parts = ()
+    lags: Parts = ()
 
 
 @dataclass(frozen=True)
@@ -126,31 +133,48 @@ class _Batch:
         transfer = transfer_of(query, run.streams, run.costs)
         choice = choice_of(run.layout, query, self.manifest, transfer, run.keeps_windows)
         way = run.joins or (PRUNED if choice.is_pruned else PLAIN)
-        joined = self._joined(way, before, after)
+        reach, policy = chosen(run.layout, query, self.manifest, before.until_us, self._before)
+        joined = self._joined(way, reach, after)
+        state = dict(joined.state)
+        if policy is not None:
+            if reach.time_us is not None:
+                counts = summed(policy, joined.needed), summed(policy, joined.lags)
+                policy.learn(reach.time_us, reach.slack_us, *counts)
+            state[POLICY] = policy.snapshot()
+        if state:
+            self._append_state(state)
         crash_point("queries.outputs-appended")
         whole = {"results": joined.results, "shuffled": joined.shuffled, "collected": joined.filter_bytes}
-        whole |= {"bytes": sum(map(len, joined.state.values()))}
+        whole |= {"bytes": sum(map(len, state.values()))}
         totals = {name: sum(side[name] for side in joined.sides) for name in TAKEN} | whole
         self.source.record_metrics(totals["rows"], totals["results"])
-        figures = [{"side": number, **side} for number, side in enumerate(joined.sides)]
+        figures = [
+            {"side": number, "slack_us": slack_us, **side}
+            for number, (slack_us, side) in enumerate(zip(reach.slack_us, joined.sides, strict=True))
+        ]
         told = {"side": -1, **whole, **joined.logged, "joined": way, "why": choice.why, "lost_s": choice.lost}
         times = {"time_us": after.until_us, "newest_us": list(after.newest_us)}
         run.append_metrics([*figures, told], number, **times)
         return totals
 
-    def _joined(self, way: str, before: Progress, after: Progress) -> _Joined:
+    @cached_property
+    def _before(self) -> dict[str, bytes]:
+        """The state that the batch before has left."""
+        last = ("batch", self.manifest.number - 1, self.manifest.number - 1)
+        return dict(read_columns(self.run.layout.states(self.run.query.name), ("part", "content"), last))
+
+    def _joined(self, way: str, reach: Reach, after: Progress) -> _Joined:
         """Join the batch; return what it comes to."""
         if way == PLAIN and not self.run.keeps_windows:
-            return self._join_raw(before)
-        return self._join_pruned(before, after) if way == PRUNED else self._join_windows(before, after)
+            return self._join_raw(reach)
+        return self._join_pruned(reach, after) if way == PRUNED else self._join_windows(reach, after)
 
-    def _join_raw(self, before: Progress) -> _Joined:
+    def _join_raw(self, reach: Reach) -> _Joined:
         """Join the batch as raw has its rows, and log what came late or is refused."""
         run, number, name = self.run, self.manifest.number, self.run.query.name
-        oldest, horizon = oldest_us(run.layout, run.query, self.manifest), run.horizon_us(before)
-        since = self._since(horizon, oldest)
-        times = since, oldest, horizon, before.until_us
-        found = PlainJoin(run.engine, run.layout, run.query, run.streams, self.manifest, *times).answered()
+        oldest = oldest_us(run.layout, run.query, self.manifest)
+        own = run.engine, run.layout, run.query, run.streams
+        found = PlainJoin(*own, self.manifest, reach, oldest).answered()
         results, log = found.entries
         run.commit(results, run.layout.multiway(name), "online", number)
         run.commit(log, run.layout.missed_rows(name), "online", number)
@@ -160,17 +184,28 @@ class _Batch:
         ]
         kinds = [{key: own[key] for key in TAKEN} for own in sums]
         sides = _matched(kinds, [own["held"] for own in sums], found.counts[RESULT])
-        return _Joined(found.counts[RESULT], {}, sides, joined_figures(found.metrics), _bytes(found))
+        lags = [row["lags"] for row in found.metrics]
+        return self._unpruned(found, sides, joined_figures(found.metrics), lags)
 
-    def _join_windows(self, before: Progress, after: Progress) -> _Joined:
+    def _join_windows(self, reach: Reach, after: Progress) -> _Joined:
         """Join the batch as windows have its rows, which are kept whichever way it is joined."""
         run, oldest = self.run, oldest_us(self.run.layout, self.run.query, self.manifest)
-        appended = self._append_windows(before, after)
-        windows = self._windows(self._since(run.horizon_us(before), oldest))
+        appended = self._append_windows(reach, after)
+        windows = self._windows(reach, oldest)
         found = self._join(windows, whole_routes(len(run.query.sides)))
         held = [windows.held(side) for side in range(len(run.query.sides))]
         sides = _matched(appended.kinds, held, found.counts[RESULT])
-        return _Joined(found.counts[RESULT], {}, sides, appended.logged, _bytes(found))
+        return self._unpruned(found, sides, appended.logged, appended.lags)
+
+    def _unpruned(
+        self,
+        found: Answered,
+        sides: Sequence[Mapping[str, Any]],
+        logged: Mapping[str, Any],
+        lags: Parts,
+    ) -> _Joined:
+        needed = _needed(found)
+        return _Joined(found.counts[RESULT], {}, sides, logged, _bytes(found), needed=needed, lags=lags)
 
     def _join(self, windows: Windows, routes: Sequence[Route]) -> Answered:
         """Append the results of some blocks."""
@@ -179,13 +214,15 @@ class _Batch:
         run.commit(found.entries[0], results, "online", self.manifest.number)
         return found
 
-    def _append_windows(self, before: Progress, after: Progress, stored: Sequence[SideRows] = ()) -> Appended:
+    def _append_windows(self, reach: Reach, after: Progress, stored: Sequence[SideRows] = ()) -> Appended:
         """Append new rows to their windows, and late and refused ones to the log.
 
         Rows of batches before that were joined without windows are appended too. ``stored``: rows to be counted.
         """
         run, query, number = self.run, self.run.query, self.manifest.number
-        layout, horizon_us = run.layout, run.horizon_us(before)
+        layout, next_us = run.layout, reach.at_us
+        if query.recall is None and after.until_us is not None:
+            next_us = after.until_us - query.slack_us
         columns = [side_columns(query, run.streams, side) for side in range(len(query.sides))]
         how = Appending(
             query,
@@ -193,18 +230,17 @@ class _Batch:
             sink_of(layout.missed_rows(query.name)),
             number,
             run.slots,
-            horizon_us,
-            run.horizon_us(after),
-            before.until_us,
+            reach,
+            next_us,
         )
         new = [self.source.read(side, own) for side, own in enumerate(columns)]
-        appended = how.run(run.engine, new, self._unkept(horizon_us, columns), stored)
+        appended = how.run(run.engine, new, self._unkept(reach, columns), stored)
         run.commit(appended.windows, layout.windows(query.name), "online", number)
         crash_point("queries.windows-appended")
         run.commit(appended.log, layout.missed_rows(query.name), "online", number)
         return appended
 
-    def _unkept(self, horizon_us: int | None, columns: Sequence[Sequence[str]]) -> list[SideRows]:
+    def _unkept(self, reach: Reach, columns: Sequence[Sequence[str]]) -> list[SideRows]:
         """Return the rows of earlier batches that are in their windows, and that the table does not have yet."""
         run, number = self.run, self.manifest.number
         [(_, last)] = bounds(run.layout.windows(run.query.name), ("batch",))
@@ -215,34 +251,27 @@ class _Batch:
         ends = zip(missing[0].spans, missing[-1].spans, strict=True)
         spans = [(first, through) for (first, _), (_, through) in ends]
         found = []
-        for side, since_us in enumerate(self._since(horizon_us, None)):
+        for side, since_us in enumerate(reach.since_us()):
             ranges = None if since_us is None else [(since_us, _NEVER)]
             source = FromRaw(run.layout, run.query, spans, ranges)
             rows = source.read(side, columns[side])
             found.append(SideRows(rows.files, TakenRows.of(rows.rows, side, missing)))
         return found
 
-    def _since(self, horizon_us: int | None, oldest_us: int | None) -> list[int | None]:
-        """Return per side from when on rows are in their windows, and can meet a row from ``oldest_us`` on."""
-        known = [each for each in (horizon_us, oldest_us) if each is not None]
-        return [max(known) - side.window_us if known else None for side in self.run.query.sides]
+    def _windows(self, reach: Reach, oldest: int | None = None) -> Windows:
+        table = self.run.layout.windows(self.run.query.name)
+        return Windows.of(reach, table, self.manifest.number, reach.since_us(oldest))
 
-    def _windows(self, since_us: Sequence[int | None]) -> Windows:
-        query = self.run.query
-        return Windows.of(query, self.run.layout.windows(query.name), self.manifest.number, since_us)
-
-    def _join_pruned(self, before: Progress, after: Progress) -> _Joined:
+    def _join_pruned(self, reach: Reach, after: Progress) -> _Joined:
         """Count the batch's keys, and join what can join."""
-        at_us, planner = self.run.horizon_us(before), self._planner()
-        since_us, is_known = self._since(at_us, None), planner.knows_windows or self.manifest.number == 1
-        appended = self._append_windows(before, after, () if is_known else self._windows(since_us).stored())
-        windows = self._windows(since_us)
+        at_us, planner = reach.at_us, self._planner()
+        is_known = planner.knows_windows or self.manifest.number == 1
+        appended = self._append_windows(reach, after, () if is_known else self._windows(reach).stored())
+        windows = self._windows(reach)
         if not is_known:
             planner.remember(appended.earlier, at_us)
         crash_point("queries.counted")
         blocks = planner.plan(appended.counts, at_us)
-        state = planner.state()
-        self._append_state(state)
         # Where nothing of a block can join, it stays at home.
         routes = {block.side: Route.of(block) for block in blocks if block.visits}
         found = self._join(windows, list(routes.values())) if routes else None
@@ -253,17 +282,15 @@ class _Batch:
         ]
         results = round(sum(own[-1] for own in sizes.values()))
         sent = sum(4 * len(block.slots) for block in blocks if block.visits)
-        return _Joined(results, state, figures, appended.logged, _bytes(found) if found else 0, sent)
+        learned = (_needed(found) if found else ()), appended.lags
+        size = _bytes(found) if found else 0
+        return _Joined(results, planner.state(), figures, appended.logged, size, sent, *learned)
 
     def _planner(self) -> Planner:
         """Return the centre as the batch before left it."""
         run, query = self.run, self.run.query
-        states = read_columns(
-            run.layout.states(query.name),
-            ("part", "content"),
-            ("batch", self.manifest.number - 1, self.manifest.number - 1),
-        )
-        return Planner(query, transfer_of(query, run.streams, run.costs), run.slots, dict(states))
+        counts = {part: content for part, content in self._before.items() if part != POLICY}
+        return Planner(query, transfer_of(query, run.streams, run.costs), run.slots, counts)
 
     def _append_state(self, state: Mapping[str, bytes]) -> None:
         run, number, name = self.run, self.manifest.number, self.run.query.name
@@ -293,6 +320,10 @@ def _matched(kinds: Sequence[Mapping[str, int]], held: Sequence[int], results: i
         {**kind, "held": held[side], "matching": min(results / max(kind["rows"], 1), 1.0)}
         for side, kind in enumerate(kinds)
     ]
+
+
+def _needed(found: Answered) -> Parts:
+    return [row["needed"] for row in found.metrics]
 
 
 def _bytes(found: Answered) -> int:

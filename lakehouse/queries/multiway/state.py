@@ -21,6 +21,7 @@ from lakehouse.queries.runtime.state import (
     last,
     outputs_of,
     repairs_of,
+    target_of,
 )
 
 BATCH_METRICS = ("results", "shuffled", "collected")
@@ -39,7 +40,9 @@ class MultiwayState(QueryState):
         metrics = self.metrics
         return {
             "condition": equalities_in_words(self.query),
-            "slack_us": self.query.slack_us,
+            "slack_us": None if self.query.recall is not None else self.query.slack_us,
+            "recall": self.query.recall,
+            "period_us": self.query.period_us,
             "results_online": metrics.standing("results"),
             "results_repaired": metrics.standing_repaired,
             "left": sum(left_site(row) for row in metrics.rows if row["side"] >= 0),
@@ -97,17 +100,20 @@ def _plan(query: MultiwayQuery, declared: Declared) -> Facts:
         "counts": counts_in_words(),
         "slack": slack_in_words(query),
         "clock": clock_in_words(query.idle_us, query.ahead_us),
+        **target_of(query),
     }
 
 
 def _sides(state: MultiwayState) -> Iterator[Facts]:
     """Yield each side: its window after the last batch, and what became of all its rows."""
     held = {row["side"]: row["held"] for row in state.metrics.last_batch}
+    slack_us = {row["side"]: row["slack_us"] for row in state.metrics.last_batch}
     for number, side in enumerate(state.query.sides):
         own = [row for row in state.metrics.rows if row["side"] == number]
         yield {
             "side": side.alias,
             "held": held.get(number, 0),
+            "slack_us": slack_us.get(number),
             **{name: sum(row[name] or 0 for row in own) for name in (*_COUNTED, *COSTS)},
             "pruned": sum(map(pruned, own)),
             "left": sum(map(left_site, own)),
@@ -126,7 +132,7 @@ def _side(state: MultiwayState, row: Facts) -> Facts:
     aliases = [side.alias for side in state.query.sides]
     told = {name: row[name] for name in _COUNTED}
     told |= {name: row[name] or [] for name in ("planned", "moved")}
-    told |= {name: row[name] or 0.0 for name in COSTS}
+    told |= {name: row[name] or 0.0 for name in COSTS} | {"slack_us": row["slack_us"]}
     order = [aliases[stop] for stop in row["visits"] or ()]
     return {
         "side": aliases[row["side"]],
@@ -138,7 +144,11 @@ def _side(state: MultiwayState, row: Facts) -> Facts:
 
 
 def _completeness(state: MultiwayState) -> Facts:
-    """Return how many results were found when, and the share of them found at once."""
+    """Return how many results were found when, and the share of them found at once; with RECALL its periods too."""
+    if state.query.recall is not None:
+        from lakehouse.queries.runtime.recall.completeness import Completeness
+
+        return Completeness(state.layout, state.query, state.metrics).summary()
     online, repaired = (state.summary()[f"results_{found}"] for found in ("online", "repaired"))
     whole = online + repaired
     return {"online": online, "repaired": repaired, "recall": online / whole if whole else None}

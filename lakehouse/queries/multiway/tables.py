@@ -11,8 +11,9 @@ from lakehouse.config.stream import Stream
 from lakehouse.engine import Engine
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.multiway.reach import reaches
 from lakehouse.queries.runtime.batch_manifest import finished
-from lakehouse.queries.runtime.progress import until_us_of
+from lakehouse.queries.runtime.recall.tables import RecallTables
 from lakehouse.queries.runtime.tables import (
     NewTable,
     as_columns,
@@ -24,6 +25,7 @@ from lakehouse.spark import tables
 from lakehouse.storage.layout import Home
 
 _LEAST = -(2**62)
+tables_of = RecallTables
 
 
 def own_tables(layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream]) -> Sequence[NewTable]:
@@ -36,16 +38,15 @@ def own_tables(layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream]
 
 
 def drop_old_rows(engine: Engine, layout: Home, query: MultiwayQuery) -> None:
-    """Delete the rows that no later batch meets: those beyond their windows once the last batch was finished.
+    """Delete the rows that no later batch meets: those that had left their windows before the last batch.
 
     Cost: one Spark job, none where no file can have such a row.
     """
     done, table = finished(layout, query.name), layout.windows(query.name)
-    until_us = until_us_of(layout, query.name, done)
-    if until_us is None or not tables.exists(table):
+    last = reaches(layout, query, done - 1, done).get(done)
+    if last is None or last.time_us is None or not tables.exists(table):
         return
-    horizon = until_us - query.slack_us
-    gone = Beyond(done, tuple(horizon - side.window_us for side in query.sides))
+    gone = Beyond(done, tuple(since_us or _LEAST for since_us in last.since_us()))
     between = ("event_us", _LEAST, max(gone.before_us) - 1)
     remove_rows(
         engine, layout, table, gone, between, f"windows of {query.name}, batch {done}: remove old rows"

@@ -25,7 +25,9 @@ from lakehouse.algorithms.multiway_join.contract import Int64s
 from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import ENTRIES, TableSink
 from lakehouse.queries.multiway.centre import COUNTS, counts_of
+from lakehouse.queries.multiway.plain import lags_of
 from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
+from lakehouse.queries.multiway.reach import Reach
 from lakehouse.queries.multiway.rows import TAKEN, kinds_of, logged_rows
 from lakehouse.queries.runtime.tables import bucket_of
 from lakehouse.queries.runtime.tasks.by_bucket import joined_figures, log_figures
@@ -37,7 +39,7 @@ from lakehouse.storage.tables.table_log import FileFacts, file_facts
 from lakehouse.storage.tables.table_reads import named_columns
 
 _RESULT = pa.schema(
-    [*SUNK, *((each, pa.string()) for each in ("kinds", "logged")), ("is_new", pa.bool_()), *COUNTS]
+    [*SUNK, *((each, pa.string()) for each in ("kinds", "lags", "logged")), ("is_new", pa.bool_()), *COUNTS]
 )
 _COUNTED = ["side", "event_us", "key"]
 Since = Sequence[int | None]
@@ -47,8 +49,7 @@ Since = Sequence[int | None]
 class Appending:
     """Appends of rows to windows by tasks.
 
-    ``batch``: its number. ``horizon_us``: rows before it are late; ``next_us``: the same for the next batch.
-    ``slots``: how many there are; ``time_us``: the stream time before the batch.
+    ``batch``: its number. ``next_us``: rows before it are late for the next batch too. ``slots``: how many there are.
     """
 
     query: MultiwayQuery
@@ -56,9 +57,8 @@ class Appending:
     log: TableSink
     batch: int
     slots: int
-    horizon_us: int | None
+    reach: Reach
     next_us: int | None
-    time_us: int | None
 
     def run(
         self, engine: Engine, new: Sequence[SideRows], older: Sequence[SideRows], stored: Sequence[SideRows]
@@ -83,7 +83,8 @@ class Appending:
             found.filter(is_own).select(COUNTS.names)
             for is_own in (found["is_new"], pc.invert(found["is_new"]))
         )
-        return Appended(windows, log, sides, logged, *counts)
+        lags = [json.loads(text) for text in found["lags"].drop_null().to_pylist()]
+        return Appended(windows, log, sides, lags, logged, *counts)
 
     def kept(self, rows: pa.Table, batch: pa.ChunkedArray | None) -> pa.Table:
         """Return the rows that join as the table has them; ``batch`` if it is not this one."""
@@ -97,12 +98,14 @@ class Appending:
 class Appended:
     """Entries of windows and of the log, the number of new rows by side and kind, the figures of the log.
 
-    ``counts``: of the keys of new rows; ``earlier``: of those of earlier batches.
+    ``lags``: how far behind new rows came, as parts. ``counts``: of the keys of new rows; ``earlier``: of those of
+    earlier batches.
     """
 
     windows: pa.Table
     log: pa.Table
     kinds: Sequence[Mapping[str, int]]
+    lags: Sequence[Sequence[int]]
     logged: Mapping[str, Any]
     counts: pa.Table
     earlier: pa.Table
@@ -112,7 +115,7 @@ def _append(
     item: Item, *, how: Appending, inputs: Sequence[TaskRows], new: int, written: int
 ) -> Iterator[pa.Table]:
     """Write the rows of some files; yield entries, numbers of rows by kind, figures of the log, and counts of keys."""
-    kept, logged, kinds = list[pa.Table](), list[pa.Table](), Counter[str]()
+    kept, logged, kinds, lags = list[pa.Table](), list[pa.Table](), Counter[str](), list[int]()
     counted: dict[bool, list[pa.Table]] = {True: [], False: []}
     for number, own in groupby(zip(item["inputs"], item["paths"], strict=True), lambda each: each[0]):
         for batch in inputs[number].batches(path for _, path in own):
@@ -129,9 +132,11 @@ def _append(
             counted[is_new].append(kept[-1].select(_COUNTED))
             if not is_new:
                 continue
-            of_kind = kinds_of(rows, np.ones(len(rows), np.bool_), how.horizon_us)
+            late_us = how.reach.late_us(number)
+            of_kind = kinds_of(rows, np.ones(len(rows), np.bool_), late_us)
+            lags += lags_of(how.reach, number, rows, of_kind)
             kinds.update({f"{name}_{number}": int(is_so.sum()) for name, is_so in of_kind.items()})
-            logged.append(logged_rows(rows, of_kind, how.horizon_us, how.batch, how.time_us))
+            logged.append(logged_rows(rows, of_kind, late_us, how.batch, how.reach.time_us))
     parts = [ENTRIES.empty_table()]
     if kept:
         parts = [
@@ -142,7 +147,8 @@ def _append(
         numbered = entries.append_column("sink", pa.repeat(pa.scalar(sink, pa.int32()), len(entries)))
         yield fitted(numbered, _RESULT)
     figures = [log_figures(each) for each in logged]
-    told = {"kinds": [json.dumps(kinds)], "logged": [json.dumps(joined_figures(figures))]}
+    told = {name: [json.dumps(each)] for name, each in (("kinds", kinds), ("lags", lags))}
+    told |= {"logged": [json.dumps(joined_figures(figures))]}
     yield fitted(pa.table(told), _RESULT)
     for is_new, some in counted.items():
         if some:
@@ -157,16 +163,21 @@ class Windows:
     ``since_us``: per side, from when on stored rows are looked at; None for all.
     """
 
-    query: MultiwayQuery
+    reach: Reach
     table: Location
     batch: int
     since_us: Since
     files: Sequence[FileFacts]
 
     @classmethod
-    def of(cls, query: MultiwayQuery, table: Location, batch: int, since_us: Since) -> Windows:
+    def of(cls, reach: Reach, table: Location, batch: int, since_us: Since) -> Windows:
         """Return the rows that a table has now, as a batch sees them that has been appended."""
-        return cls(query, table, batch, since_us, file_facts(table))
+        return cls(reach, table, batch, since_us, file_facts(table))
+
+    @property
+    def query(self) -> MultiwayQuery:
+        """The query."""
+        return self.reach.query
 
     def rows(self, side: int, places: int, passing: Passing | None = None) -> SideRows:
         """Return the rows of a side with the place in which those of a key meet; ``passing``: some of them."""

@@ -10,18 +10,18 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.late_join.contract import Int64s, Outcome, Pairs
+from lakehouse.algorithms.late_join.contract import Outcome, Pairs
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.queries.pairs.held_join import HeldJoin
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import PLACE, as_batch, in_order, with_equal_keys
 from lakehouse.queries.pairs.shown_rows import ShownRows
+from lakehouse.queries.runtime.recall.needed_slack import Missed
 from lakehouse.queries.runtime.tasks.bucket import StateBefore, gathered, log_rows, metrics_row, of_kind
 
 PAIR = "pair"
 Newest = tuple[int | None, int | None]
-Missed = tuple[int, "Int64s"]
 
 
 @dataclass(frozen=True)

@@ -1,123 +1,27 @@
-"""Completeness of a query: recall of every period, its worst misses, and the waits of repaired pairs.
+"""Completeness of a join of pairs: beside the recall of its periods the waits of repaired pairs, and enough slack."""
 
-Counted by DuckDB from the pairs of finished batches and repairs and from the log of rows whose repair is still to come.
-A period is *open* as long as such a row may still bring it pairs: its recall can only fall. Cost: one pass over the
-times of all pairs.
-"""
-
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
-from lakehouse.algorithms.late_join.contract import Bools, Int64s
+from lakehouse.algorithms.late_join.contract import Int64s
 from lakehouse.queries.pairs.enough_slack import enough_slack, lateness_sql, needed_sql, slack_for_all_but
 from lakehouse.queries.pairs.query import PairsQuery, held_row_bytes
-from lakehouse.queries.pairs.reported_misses import ReportedMisses
-from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
+from lakehouse.queries.runtime.batch_metrics import is_open
+from lakehouse.queries.runtime.recall.completeness import Completeness, Facts
 from lakehouse.serving.ask.waits import WAITS, waits_in_sql, waits_over_time
 from lakehouse.serving.literals import parquet_of
 from lakehouse.serving.table_reader import connected
-from lakehouse.storage.layout import Home
-
-Facts = dict[str, Any]
-WORST = 5
 
 
 @dataclass(frozen=True)
-class Completeness:
-    """Completeness by pairs and log of a query; what is not finished is left out, so all figures are of one moment.
+class PairsCompleteness(Completeness):
+    """Completeness of a join; ``cut_since``: from which batch on rows are cut into the buckets that they are in now."""
 
-    ``cut_since``: from which batch on rows are cut into the buckets that they are in now.
-    """
-
-    layout: Home
     query: PairsQuery
-    metrics: BatchMetrics
     cut_since: int = 1
-
-    @cached_property
-    def periods(self) -> Periods:
-        """Every period that has a pair."""
-        query = self.query
-        counted = self._columns(
-            f"SELECT {_slot(query.step_us)} AS slot, count(*) AS pairs, "
-            f"count(*) FILTER (found = 'online') AS online FROM {self._pairs} GROUP BY slot ORDER BY slot"
-        )
-        slots, pairs, online = counted or [np.empty(0, np.int64)] * 3
-        return periods_of_steps(slots * query.step_us, pairs, online, query.period_us, query.step_us)
-
-    @cached_property
-    def is_open(self) -> Bools:
-        """Periods that may still get pairs from a row that is logged."""
-        is_open: Bools = self._waiting.inside(self.periods.start_us, self.query.period_us) > 0
-        return is_open
-
-    @property
-    def _waiting(self) -> Waiting:
-        late = parquet_of(self.layout.missed_rows(self.query.name))
-        found = None
-        if late:
-            logged = is_open(self.metrics.repaired, self.metrics.finished)
-            found = self._columns(f"SELECT event_us, horizon_us FROM {late} WHERE {logged}")
-        event, horizon = found or [np.empty(0, np.int64)] * 2
-        return Waiting.of(event, horizon, self.query.window_us)
-
-    def summary(self) -> Facts:
-        """Return periods scored, met and missed, the worst misses, recall of all pairs and their waits."""
-        query, periods = self.query, self.periods
-        met, scored = periods.met(query.recall)
-        missed = periods.is_scored & (periods.recall < query.recall)
-        return {
-            "periods": len(periods.pairs),
-            "scored": scored,
-            "met": met,
-            "missed": scored - met,
-            "missed_since": min(
-                ReportedMisses.read(self.layout.reported_misses(query.name)).at, default=None
-            ),
-            "missed_open": int(np.count_nonzero(missed & self.is_open)),
-            "worst": [self._miss(place) for place in self._worst(missed)],
-            **self._all(),
-        }
-
-    def _worst(self, missed: Bools) -> Iterator[int]:
-        """Yield the worst misses of which none overlaps another: a dip is a miss of every period around it."""
-        starts, left = self.periods.start_us, missed.copy()
-        for _ in range(WORST):
-            if not left.any():
-                return
-            place = int(np.argmin(np.where(left, self.periods.recall, 2.0)))
-            yield place
-            left &= np.abs(starts - starts[place]) >= self.query.period_us
-
-    def _miss(self, place: int) -> Facts:
-        start = int(self.periods.start_us[place])
-        return {
-            "from_us": start,
-            "to_us": start + self.query.period_us,
-            "recall": float(self.periods.recall[place]),
-            "pairs": int(self.periods.pairs[place]),
-            "online": int(self.periods.online[place]),
-            "open": bool(self.is_open[place]),
-        }
-
-    def _all(self) -> Facts:
-        """Return how many pairs were found when, the share found at once, and how long pairs waited."""
-        counts = [f"count(*) FILTER (found = '{found}') AS {found}" for found in ("online", "repair")]
-        row: tuple[Any, ...] = (0, 0, *[None] * len(WAITS))
-        if self._pairs:
-            row = self._rows(f"SELECT {', '.join(counts)}, {waits_in_sql()} FROM {self._pairs}")[0]
-        online, repaired, *waits = row
-        return {
-            "pairs_online": online,
-            "pairs_repaired": repaired,
-            "recall": online / (online + repaired) if online + repaired else None,
-            **dict(zip(WAITS, waits, strict=True)),
-        }
 
     def enough_slack(self) -> Facts | None:
         """Return the slack with which all periods would have met their recall, and what it would have held.
@@ -173,31 +77,6 @@ class Completeness:
         rows = min(round(total * (slack_us + self.query.window_us) / span_us), total)
         return {"slack_us": slack_us, "rows": rows, "bytes": rows * held_row_bytes(self.query)}
 
-    def recall_over_time(self, points: int) -> list[Facts]:
-        """Return at most so many stretches of event time, each with the worst scored period that begins in it."""
-        places, step = np.flatnonzero(self.periods.is_scored), self.query.step_us
-        if not len(places):
-            return []
-        starts = self.periods.start_us[places]
-        first, last = int(starts[0]), int(starts[-1])
-        width = -(-((last - first) // step + 1) // points) * step
-        stretch = (starts - first) // width
-        by_recall = np.lexsort((self.periods.recall[places], stretch))
-        numbers, worst, counts = np.unique(stretch[by_recall], return_index=True, return_counts=True)
-        at = {
-            int(n): (int(places[by_recall[w]]), int(c))
-            for n, w, c in zip(numbers, worst, counts, strict=True)
-        }
-        return [
-            {
-                "from_us": first + number * width,
-                "to_us": first + (number + 1) * width,
-                "periods": at[number][1] if number in at else 0,
-                "worst": self._miss(at[number][0]) if number in at else None,
-            }
-            for number in range(int(stretch[-1]) + 1)
-        ]
-
     def waits_over_time(self, points: int) -> list[Facts]:
         """Return at most so many stretches of event time, each with its pairs and how long the repaired ones waited."""
         if self._pairs is None:
@@ -205,34 +84,21 @@ class Completeness:
         with connected(self.layout.tables) as connection:
             return waits_over_time(connection, self._pairs, points)
 
-    @cached_property
-    def _pairs(self) -> str | None:
-        """The finished pairs as a table of DuckDB, None while there is no table."""
-        source = parquet_of(self.layout.pairs(self.query.name))
-        if source is None:
-            return None
-        done = is_finished(self.metrics.finished, self.metrics.last_repair)
-        return f"(SELECT event_us, found, wait_us FROM {source} WHERE {done})"
-
     @property
     def _repaired(self) -> str:
         """The finished pairs that repairs found, as a table of DuckDB."""
-        done = is_finished(self.metrics.finished, self.metrics.last_repair)
-        source = parquet_of(self.layout.pairs(self.query.name))
-        return f"(SELECT * FROM {source} WHERE found = 'repair' AND {done})"
+        return f"(SELECT * FROM {self._pairs} WHERE found = 'repair')"
 
-    def _columns(self, query: str) -> list[Int64s] | None:
-        if self._pairs is None:
-            return None
-        with connected(self.layout.tables) as connection:
-            found = connection.execute(query).fetchnumpy()
-        return [np.asarray(column, np.int64) for column in found.values()]
-
-    def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        with connected(self.layout.tables) as connection:
-            return connection.execute(query).fetchall()
-
-
-def _slot(step_us: int) -> str:
-    """Return the step that holds an event time, also before 1970."""
-    return f"(event_us - ((event_us % {step_us}) + {step_us}) % {step_us}) // {step_us}"
+    def _all(self) -> Facts:
+        """Return how many pairs were found when, the share found at once, and how long pairs waited."""
+        counts = [f"count(*) FILTER (found = '{found}') AS {found}" for found in ("online", "repair")]
+        row: tuple[Any, ...] = (0, 0, *[None] * len(WAITS))
+        if self._pairs:
+            row = self._rows(f"SELECT {', '.join(counts)}, {waits_in_sql()} FROM {self._pairs}")[0]
+        online, repaired, *waits = row
+        return {
+            "pairs_online": online,
+            "pairs_repaired": repaired,
+            "recall": online / (online + repaired) if online + repaired else None,
+            **dict(zip(WAITS, waits, strict=True)),
+        }

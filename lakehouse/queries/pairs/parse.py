@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakehouse.algorithms.late_join.conditions import Condition
+from lakehouse.algorithms.late_join.margin import SPARE_ROWS
 from lakehouse.config.durations import format_duration
-from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import of_side
 from lakehouse.queries.language.conditions import Matching, add_conjunct, conjuncts
 from lakehouse.queries.language.predicates import Find
+from lakehouse.queries.language.recall import recall, spare, timing
 from lakehouse.queries.language.text import ClauseReader, Clauses, Grammar, Parts, duration, windows_of
-from lakehouse.queries.language.tokens import Faults, Named, Span
+from lakehouse.queries.language.tokens import Faults, Span
 from lakehouse.queries.language.tree import (
     TWO_STREAMS,
     Asked,
@@ -24,31 +24,18 @@ from lakehouse.queries.language.tree import (
     sources_of,
     tables_of,
 )
-from lakehouse.queries.pairs.query import SPARE_ROWS, PairSide, PairsQuery, PaperSettings, Policy
+from lakehouse.queries.pairs.query import PairSide, PairsQuery, PaperSettings, Policy
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from lakehouse.algorithms.late_join.conditions import Condition
     from lakehouse.algorithms.late_join.contract import Clock
+    from lakehouse.config.stream import Stream
+    from lakehouse.queries.language.tokens import Named
 
-_SECOND = 1_000_000
 # What a table of pairs has beside the query's own columns and RESERVED, where it is stored and where it is published.
 PAIR_COLUMNS = frozenset({"left_us", "right_us", "left_row", "right_row", "found", "wait_us", "event_at"})
-
-
-def _recall(reader: ClauseReader, clause: str) -> bool:
-    """Read a share, OVER and a period."""
-    offset = reader.offset()
-    share = reader.number("a share between 0 and 1, such as 0.95")
-    if share is None:
-        return False
-    if not 0 < share < 1:
-        reader.faults.add(offset, f"a recall of {float(share):g}", "a share between 0 and 1, both left out")
-    reader.clauses.numbers[clause] = float(share)
-    if not reader.take("OVER"):
-        reader.refuse("OVER and the period, such as OVER 1 MINUTE")
-        return False
-    return duration(reader, "OVER")
 
 
 def _policy(reader: ClauseReader, clause: str) -> bool:
@@ -70,21 +57,6 @@ def _paper_settings(reader: ClauseReader) -> bool:
     return True
 
 
-def _spare(reader: ClauseReader, clause: str) -> bool:
-    """Read a whole number and ROWS."""
-    offset = reader.offset()
-    rows = reader.number("a number of rows, such as 1024")
-    if rows is None:
-        return False
-    if rows < 0 or rows != int(rows):
-        reader.faults.add(offset, f"{float(rows):g} rows", "a whole number of rows, from 0")
-    reader.clauses.numbers[clause] = int(rows)
-    if not reader.take("ROWS"):
-        reader.refuse("ROWS")
-        return False
-    return True
-
-
 _READINGS = ("HISTORY", "RECENT")
 # The model of the paper sums over the basic windows of a window, whenever it chooses.
 _MOST_BASIC_WINDOWS = 100_000
@@ -93,12 +65,12 @@ GRAMMAR = Grammar(
     "a join of pairs",
     TWO_STREAMS,
     {
-        "RECALL": _recall,
+        "RECALL": recall,
         "EVERY": duration,
         "IDLE": duration,
         "AHEAD": duration,
         "POLICY": _policy,
-        "SPARE": _spare,
+        "SPARE": spare,
     },
     {
         "SLACK": "no SLACK: it is chosen by the RECALL asked for",
@@ -121,7 +93,7 @@ def read(asked: Asked) -> PairsQuery | None:
     outputs = read_outputs(tree, names, PAIR_COLUMNS)
     window_us = _window(tables, parts, faults)
     matching = _matching(tree, names, asked.predicates, offset_of(tables[1]))
-    period_us, step_us = _timing(parts.clauses, faults)
+    period_us, step_us = timing(parts.clauses, faults)
     policy, watched = _policy_of(parts.clauses, names, streams, matching)
     if policy == "paper" and window_us is not None:
         _check_basic(parts.clauses, window_us, faults)
@@ -245,16 +217,6 @@ def _check_matching(matching: Matching, names: Names, offset: int, is_whole: boo
             "an equality of columns, ABS(a.x - b.x) <= number or DISTANCE(...) <= number between the sides"
         )
         names.faults.add(offset, "no condition that joins the streams", expected)
-
-
-def _timing(clauses: Clauses, faults: Faults) -> tuple[int, int]:
-    """Return period and step."""
-    step = clauses.spans.get("EVERY", Span(_SECOND, 0))
-    period = clauses.spans.get("OVER", step)
-    if period.us % step.us:
-        expected = f"a multiple of EVERY, {format_duration(step.us)}"
-        faults.add(period.offset, f"a period of {format_duration(period.us)}", expected)
-    return period.us, step.us
 
 
 def _clock(clauses: Clauses, tells_arrival: bool) -> Clock:

@@ -8,17 +8,15 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality, scales_of
-from lakehouse.algorithms.late_join.margin import SEEING_SILENCES, judged_share, usual_margin
+from lakehouse.algorithms.late_join.margin import SEEING_SILENCES, SPARE_ROWS, judged_share, usual_margin
 from lakehouse.config.durations import format_duration
-from lakehouse.queries.kind import Conjunct, Output, Query, where_text
+from lakehouse.queries.kind import Conjunct, Output, Query, least_in_words, where_text
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Clock
     from lakehouse.algorithms.late_join.policy_paper import Reading
 
 Policy = Literal["needed_slack", "paper", "per_source"]
-# What a bucket may hold whether it is needed or not: some 100 KB.
-SPARE_ROWS = 1024
 # What a held row takes in memory: in the ring of the kernel and among the rows that pairs show; more for each number
 # that the condition reads, and for each column that is shown, whose texts may be longer.
 _ROW_BYTES, _NUMBER_BYTES, _SHOWN_BYTES = 88, 8, 16
@@ -201,9 +199,7 @@ def policy_in_words(query: PairsQuery) -> str:
         )
         return f"paper: {least}; {query.paper}"
     share = judged_share(query.recall, margin_of(query))
-    least = f"every {every} the least memory with which each past {period} would have reached {share:.6g}"
-    if query.spare_rows:
-        least += f", or more while a bucket holds at most {query.spare_rows:,} rows"
+    least = f"every {every} {least_in_words(query, share, 'a bucket holds')}"
     if query.sources is None:
         return f"{query.policy}: {least}"
     by = " and ".join(map(_source_in_words, query.sides, query.sources))

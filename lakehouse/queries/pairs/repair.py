@@ -19,11 +19,11 @@ from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.pairs.bucket import PAIR, pair_columns
 from lakehouse.queries.pairs.held_join import policy_of
-from lakehouse.queries.pairs.needed_slack import COUNTS
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import PLACE, as_batch, in_order, side_rows, with_equal_keys
 from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.logged import Logged, RepairWork, buckets_now
+from lakehouse.queries.runtime.recall.needed_slack import COUNTS
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.queries.runtime.tasks.bucket import filled

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.pairs.bucket import PAIR, BucketJoin, Newest
-from lakehouse.queries.pairs.held_join import SIDE_PARTS
-from lakehouse.queries.pairs.needed_slack import missed_by_bucket
+from lakehouse.queries.pairs.held_join import SIDE_PARTS, policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import PLACE, side_rows
 from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, last_repair
+from lakehouse.queries.runtime.recall.needed_slack import missed_by_bucket
 from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
@@ -90,7 +90,7 @@ class PairsRun(QueryRun[PairsQuery]):
     def _answered(self, manifest: BatchManifest, source: RowSource) -> Answered:
         """Run all buckets over a batch; they write their states, pairs and log."""
         layout, query, batch = self.layout, self.query, manifest.number
-        missed = missed_by_bucket(layout, query, manifest) if manifest.through_repair else {}
+        missed = missed_by_bucket(layout, query, manifest, policy_of(query))
         schema = schema_of(self._answer())
         files = self.state_files(manifest)
         before = self.state_before(manifest, files)

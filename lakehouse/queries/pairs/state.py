@@ -33,7 +33,7 @@ from lakehouse.queries.runtime.state import (
 )
 
 if TYPE_CHECKING:
-    from lakehouse.queries.pairs.completeness import Completeness
+    from lakehouse.queries.pairs.completeness import PairsCompleteness
 
 _COUNTED = ("rows", "pairs", "missed", "refused", "unusable", "late_after_silence")
 _HELD = ("held", "most_held", "bytes")
@@ -47,11 +47,11 @@ class PairsState(QueryState):
     query: PairsQuery
 
     @cached_property
-    def completeness(self) -> Completeness:
+    def completeness(self) -> PairsCompleteness:
         """Completeness of the query; it reads all pairs, so it is made when it is asked for."""
-        from lakehouse.queries.pairs.completeness import Completeness
+        from lakehouse.queries.pairs.completeness import PairsCompleteness
 
-        return Completeness(self.layout, self.query, self.metrics, self.scale.since if self.scale else 1)
+        return PairsCompleteness(self.layout, self.query, self.metrics, self.scale.since if self.scale else 1)
 
     def own_summary(self) -> Facts:
         """Return what it joins, the recall asked for, and pairs found online and by repair."""

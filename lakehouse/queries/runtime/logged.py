@@ -70,10 +70,11 @@ class Logged:
         )
 
 
-def horizons_of(taken: Int64s, horizon_us: Mapping[int, int]) -> Int64s:
-    """Return up to when rows were late for the batch that took each in: before all times where none of its rows was."""
-    known = sorted(horizon_us)
-    batches, horizons = np.array([-1, *known]), np.array([_NEVER, *(horizon_us[each] for each in known)])
+def horizons_of(taken: Int64s, horizon_us: Mapping[int, int | None]) -> Int64s:
+    """Return a time of the batch that took each row in, such as up to when rows were late; the least for none."""
+    known = sorted(horizon_us.items())
+    batches = np.array([-1, *(batch for batch, _ in known)])
+    horizons = np.array([_NEVER, *(_NEVER if time is None else time for _, time in known)])
     at = np.searchsorted(batches, taken, "right") - 1
     found: Int64s = np.where(batches[at] == taken, horizons[at], _NEVER)
     return found

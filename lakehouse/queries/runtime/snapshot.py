@@ -220,7 +220,7 @@ def shared_fields(
     than it has.
     """
     kind = kind_of(query)
-    step_us = getattr(query, kind.step) if kind.step else 1
+    step_us = (getattr(query, kind.step) if kind.step else None) or 1
     # Before files are listed, so that these hold everything that the metrics count.
     metrics = read_published_metrics(layout, query.name, kind, before)
     newest_us = metrics["newest_us"]

@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import (
     Query,
@@ -244,6 +245,18 @@ def conditions_on(side: Side) -> Facts:
     """Return the conditions of WHERE on a side; if one of them calls a predicate, also each by itself."""
     asked = {"conditions": conditions_of(side.conjuncts)} if side.conjuncts else {}
     return {"where": where_of(side), **asked}
+
+
+def target_of(query: Any) -> Facts:
+    """Return what a recall that a query states is aimed at, and the rows to spare; nothing of a query without one."""
+    if query.recall is None:
+        return {}
+    margin = usual_margin(query.recall)
+    judged = judged_share(query.recall, margin)
+    return {
+        **{"step_us": query.step_us, "spare_rows": query.spare_rows},
+        **{"margin": margin, "judged_recall": judged},
+    }
 
 
 def outputs_of(query: Any) -> list[Facts]:

@@ -18,7 +18,7 @@ export async function queries(sheet, parameters, go, later) {
   sheet.append(h("h2", {}, "State"), facts([["batches", number(chosen.batches)], ["repairs", `${number(chosen.repairs)}, through batch ${cell(chosen.repaired_through)}`], ["rows taken in", number(chosen.rows)],
     ["found online", number(chosen.rows_found)], ["found by repair", number(chosen.repaired)], ["rows that may have missed partners", number(chosen.missed)], ["partners gone for good", number(chosen.gone)],
     ["window", span(chosen.window_us)], ["time of all sides", time(chosen.time_us)], ["final before", time(chosen.final_before_us)], ["method", cell(chosen.method)], ["statement", cell(chosen.statement)]].filter(([, value]) => value !== "–")));
-  if (chosen.kind === "pairs") await complete(sheet, at, chosen, later);
+  if (chosen.recall !== null) await complete(sheet, at, chosen, later);
   if (chosen.alarms !== null) await lanes(sheet, at, chosen);
   await measured(sheet, chosen, later);
   await found(sheet, at, chosen);
@@ -62,11 +62,11 @@ function worst(rows, step_us) {
 }
 
 async function complete(sheet, at, chosen, later) {
-  const [page, waited] = await Promise.all([get(`${at}${of(chosen.query, "completeness")}`, { limit: 10000 }), get(`${at}${of(chosen.query, "waits")}`)]);
+  const [page, waited] = await Promise.all([get(`${at}${of(chosen.query, "completeness")}`, { limit: 10000 }), chosen.kind === "pairs" ? get(`${at}${of(chosen.query, "waits")}`) : null]);
   const rows = page.rows.filter((row) => row.is_scored), missed = rows.filter((row) => row.met === false).length;
-  const met = `met in ${number(rows.length - missed)} of ${number(rows.length)} periods with 100 pairs or more (${share(rows.length - missed, rows.length)})`;
-  const note = `${chosen.recall === null ? "no recall was asked for" : `asked: ${chosen.recall} of each ${span(chosen.period_us)}; ${met}`}; repair found ${number(chosen.repaired)} more`;
-  sheet.append(PARTS.recall({ rows: worst(rows, chosen.step_us), asked: chosen.recall, note }, later), PARTS.waits({ rows: waited.rows }, later));
+  const met = `met in ${number(rows.length - missed)} of ${number(rows.length)} periods with 100 or more (${share(rows.length - missed, rows.length)})`;
+  const note = `asked: ${chosen.recall} of each ${span(chosen.period_us)}; ${met}; repair found ${number(chosen.repaired)} more`;
+  sheet.append(PARTS.recall({ rows: worst(rows, chosen.step_us), asked: chosen.recall, note }, later), ...(waited ? [PARTS.waits({ rows: waited.rows }, later)] : []));
 }
 
 async function lanes(sheet, at, chosen) {

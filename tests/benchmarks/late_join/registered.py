@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from lakehouse.algorithms.late_join.conditions import Equality
-from lakehouse.queries.pairs.query import SPARE_ROWS
+from lakehouse.algorithms.late_join.margin import SPARE_ROWS
 from tests.benchmarks import page
 from tests.benchmarks.late_join.aims import STREAMS as SOCCER
 from tests.benchmarks.late_join.aims import WINDOW_S

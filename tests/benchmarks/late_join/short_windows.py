@@ -23,9 +23,9 @@ import pandas as pd
 
 from lakehouse.algorithms.late_join.conditions import Comparison, Equality
 from lakehouse.algorithms.late_join.contract import Batch
+from lakehouse.algorithms.late_join.margin import SPARE_ROWS
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_per_source import PerSource
-from lakehouse.queries.pairs.query import SPARE_ROWS
 from tests.benchmarks import page
 from tests.benchmarks.late_join.real import REAL
 from tests.benchmarks.late_join.run import Case, case_of, periods, run_in_buckets

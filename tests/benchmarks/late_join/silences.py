@@ -26,7 +26,7 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.conditions import Distance
 from lakehouse.algorithms.late_join.contract import Batch
-from lakehouse.queries.pairs.query import SPARE_ROWS
+from lakehouse.algorithms.late_join.margin import SPARE_ROWS
 from tests.benchmarks import page
 from tests.benchmarks.late_join.real import RECALLS
 from tests.benchmarks.late_join.registered import told

@@ -346,7 +346,7 @@ def test_joins_and_aggregates_stand_beside_each_other(tmp_path: Path, busy: Aggr
         series = run_sql(
             reader, "SELECT sum(holding) FROM answer_series('busy', 'n', '2026-01-01', '2026-01-02', 2)"
         )
-        with pytest.raises(SqlFailed, match="no query of pairs busy; published: answers"):
+        with pytest.raises(SqlFailed, match="no query with RECALL busy; published: answers"):
             run_sql(reader, "FROM completeness_of('busy')")
         for call, told in (
             ("'answers', 'n', 9", "no aggregate answers; published: busy"),

@@ -29,7 +29,7 @@ def test_people_get_what_each_batch_moved_on_which_way(called: Tidemark, tmp_pat
 
     lines = [" ".join(line.split()) for line in called("explain", "passing").stdout.splitlines()]
 
-    assert "d 120 140 3 1 2 107 30 153 73" in lines
+    assert "d 120 - 140 3 1 2 107 30 153 73" in lines
     assert "1 c 80 0 0 0 60 20 d, b 20 60 90 20 50 70 300 260.5" in lines
     assert "2 b 10 1 0 0 10 0 - 0 0 0.5 0.5" in lines
     assert "results: 75 online, 25 repaired; 0.75 of them at once" in lines

@@ -48,6 +48,18 @@ def test_nothing_but_streams_and_equalities_has_to_be_said() -> None:
     assert [output.name for output in query.outputs] == ["x", "last"]
 
 
+def test_a_recall_is_read_with_its_period_and_rows_to_spare() -> None:
+    query = multiway_of("three", f"{HEAD} RECALL 0.9 OVER 1 MINUTE EVERY 5 SECONDS SPARE 7 ROWS", STREAMS)
+
+    assert (query.recall, query.period_us, query.step_us, query.spare_rows) == (0.9, MINUTE, 5 * SECOND, 7)
+    reworded = multiway_of(
+        "three", f"{HEAD} SPARE 7 ROWS EVERY 5 SECONDS RECALL 0.8 OVER 60 SECONDS", STREAMS
+    )
+    assert definition_of(reworded) == definition_of(query)
+    other = multiway_of("three", f"{HEAD} SPARE 7 ROWS EVERY 5 SECONDS RECALL 0.9 OVER 2 MINUTES", STREAMS)
+    assert definition_of(other) != definition_of(query)
+
+
 def test_equality_passes_on_however_it_is_written() -> None:
     written = HEAD.replace(" ON a.id = b.id", "").replace("b.id = c.id", "c.id = a.id AND b.id = a.id")
 
@@ -91,9 +103,14 @@ def test_what_slack_and_windows_say_is_part_of_what_it_means_and_words_are_not()
 
 # Each is a query whose fault stands at the mark, and what is told of it.
 FAULTS = [
-    (f"{HEAD} ^RECALL 0.9 OVER 1 MINUTE", "RECALL in a join of three streams or more; expected no RECALL"),
+    (f"{HEAD} RECALL 0.9 OVER 1 MINUTE ^SLACK 1 SECOND", "SLACK beside RECALL; expected one of both"),
+    (f"{HEAD} ^SPARE 9 ROWS", "SPARE without RECALL"),
+    (
+        f"{HEAD} RECALL 0.9 OVER ^5 SECONDS EVERY 2 SECONDS",
+        "a period of 5s; expected a multiple of EVERY, 2s",
+    ),
     (f"{HEAD} ^POLICY PAPER", "POLICY in a join of three streams or more"),
-    (f"{HEAD} ^EVERY 1 MINUTE", "EVERY in a join of three streams or more; expected no EVERY"),
+    (f"{HEAD} ^EVERY 1 MINUTE", "EVERY without RECALL; expected RECALL and its period too"),
     (f"{HEAD} ^METHOD FACTORISED", "METHOD in a join of three streams or more"),
     (f"{HEAD} ^ALARM", "ALARM in a join of three streams or more"),
     (HEAD.replace("t [1 MINUTE]", "^t"), "no window; expected a window behind each stream"),

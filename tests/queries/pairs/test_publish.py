@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.publishing.snapshots import queries_to_publish
-from lakehouse.queries.pairs.publish import PairsSnapshot, snapshot_of
+from lakehouse.queries.runtime.recall.publish import RecallSnapshot
 from lakehouse.serving.publish.publish import publish, published_queries
 from lakehouse.serving.publish.query_snapshot import write_alone
 from lakehouse.serving.publish.snapshot import fingerprint
@@ -28,8 +28,8 @@ DAY = 86_400 * SECOND
 STATEMENT = "SELECT a.device, r.temp AS answer FROM asks a, replies r"
 
 
-def snapshot(home: Home, joined: Joined, published_us: int | None = None) -> PairsSnapshot:
-    return snapshot_of(joined.write(home), joined.query, STREAMS, published_us)
+def snapshot(home: Home, joined: Joined, published_us: int | None = None) -> RecallSnapshot:
+    return RecallSnapshot.of(joined.write(home), joined.query, STREAMS, published_us)
 
 
 def asked(folder: Path, joined: Joined, sql: str, published_us: int | None = None) -> list[tuple[Any, ...]]:
@@ -278,7 +278,7 @@ def test_analysts_may_read_all_of_it_beside_streams(tmp_path: Path) -> None:
         ).fetchall()
         tables = reader.connection.execute("SELECT table_name FROM duckdb_tables() WHERE comment IS NULL")
         assert (bare, tables.fetchall()) == ([], [])
-        with pytest.raises(SqlFailed, match="no query of pairs other; published: answers"):
+        with pytest.raises(SqlFailed, match="no query with RECALL other; published: answers"):
             run_sql(reader, "FROM completeness_of('other')")
 
     assert final.rows == [[1]]

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.queries.pairs.needed_slack import COUNTS
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.repair import BucketRepair
 from lakehouse.queries.pairs.rows import as_batch
+from lakehouse.queries.runtime.recall.needed_slack import COUNTS
 from tests.oracles.late_join.nested_loop import NestedLoop
 from tests.queries.pairs.test_bucket import SCHEMA, WINDOW, query, rows_of, runs, task
 from tests.queries.state_steps import Steps

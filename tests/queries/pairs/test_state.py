@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.cli.queries.pairs import found_in_words
-from lakehouse.queries.pairs.completeness import Completeness
+from lakehouse.queries.pairs.completeness import PairsCompleteness
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, write_manifest
@@ -37,7 +37,7 @@ def _state(settings: Settings) -> PairsState:
     return PairsState(settings.layout, settings.of_kind(PairsQuery)["replies"])
 
 
-def _completeness(settings: Settings) -> Completeness:
+def _completeness(settings: Settings) -> PairsCompleteness:
     return _state(settings).completeness
 
 

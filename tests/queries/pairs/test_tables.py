@@ -9,9 +9,10 @@ import pytest
 
 from lakehouse.config.sections import QualitySettings
 from lakehouse.engine.local import LocalEngine
-from lakehouse.queries.pairs.reported_misses import ReportedMisses
-from lakehouse.queries.pairs.tables import PairsTables, missed_periods
+from lakehouse.queries.pairs.tables import PairsTables
 from lakehouse.queries.runtime.checks import frames_of
+from lakehouse.queries.runtime.recall.reported_misses import ReportedMisses
+from lakehouse.queries.runtime.recall.tables import missed_periods
 from lakehouse.storage.layout import Home
 from quality.rules import load_rules
 from tests.queries.joins import ANSWERS, SECOND, Joined, Logged, Pair

@@ -100,7 +100,7 @@ def _add_missed(
 
 @njit(cache=True)
 def sum_settled(counted: Any, estimated: Any, behind: Any, quarters: int) -> Any:
-    """Return what all choices of a quarter share, as ``choose_bins`` takes it.
+    """Return what all choices of a quarter share, as ``asked_of`` takes it.
 
     That is, of periods of so many ``quarters``: pairs that each slack covers and pairs of all periods, where the last
     one is left open; pairs of that last period before the newest quarter; rows of all quarters before it by lag, and
@@ -108,13 +108,14 @@ def sum_settled(counted: Any, estimated: Any, behind: Any, quarters: int) -> Any
     """
     ends, bins = len(counted) - quarters + 1, counted.shape[2]
     pairs = counted + estimated
-    covered, totals = np.zeros((ends, 2, bins - 1)), np.zeros(ends)
+    sides = counted.shape[1]
+    covered, totals = np.zeros((ends, sides, bins - 1)), np.zeros(ends)
     for period in range(ends - 1):
         within = pairs[period]
         for quarter in range(period + 1, period + quarters):
             within = within + pairs[quarter]
         totals[period] = _cover(within, covered[period])
-    open_pairs, known, most = np.zeros((2, bins)), np.zeros((2, bins)), 0.0
+    open_pairs, known, most = np.zeros((sides, bins)), np.zeros((sides, bins)), 0.0
     for quarter in range(ends - 1, len(pairs) - 1):
         open_pairs += pairs[quarter]
     for quarter in range(len(pairs) - 1):
@@ -127,7 +128,7 @@ def sum_settled(counted: Any, estimated: Any, behind: Any, quarters: int) -> Any
 def _cover(pairs: Any, covered: Any) -> Any:
     """Write how many of a period's pairs each slack covers; return how many there are."""
     total = 0.0
-    for side in range(2):
+    for side in range(len(pairs)):
         running = 0.0
         for index in range(covered.shape[1]):
             running += pairs[side, index]
@@ -137,8 +138,10 @@ def _cover(pairs: Any, covered: Any) -> Any:
 
 
 @njit(cache=True)
-def choose_bins(settled: Any, newest: Any, rule: Any, spare: Any, grid: Any) -> Any:
-    """Return the bins of the cheapest slacks with which every period would have been complete enough.
+def asked_of(settled: Any, newest: Any, rule: Any, spare: Any, grid: Any) -> Any:
+    """Return what slacks have to cover: ``covered``, ``totals``, ``share`` and ``least`` as ``cheapest`` takes them.
+
+    Also the rows known of each side.
 
     Args:
         settled: as ``sum_settled`` returns it; its last period is written over.
@@ -157,10 +160,9 @@ def choose_bins(settled: Any, newest: Any, rule: Any, spare: Any, grid: Any) -> 
         share, logged = of_few
     lasted, window, rows = spare
     least = spare_slack(known, max(most, behind.sum()), lasted, window, rows, grid)
-    for side in range(2):
+    for side in range(len(known)):
         least[side] = max(least[side], _least_logged(known[side], logged, len(grid)))
-    rates = np.array([known[1].sum(), known[0].sum()])
-    return cheapest(covered, totals, share, least, rates, grid)
+    return covered, totals, share, least, known.sum(axis=1)
 
 
 @njit(cache=True)

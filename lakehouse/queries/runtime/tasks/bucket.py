@@ -42,6 +42,9 @@ from lakehouse.storage.tables.tables_place import place_at
 
 LOG, STATE, METRICS = "log", "state", "metrics"
 Columns = Mapping[str, "pa.Array | pa.ChunkedArray"]
+# A figure of a bucket, or several.
+Metric = int | list[int] | None
+_NUMBERS = pa.list_(pa.int64())
 ATTEMPTS = "attempts"
 _STATE = pa.schema(
     [("bucket", pa.int32()), ("part", pa.string()), ("content", pa.binary()), ("leave_us", pa.int64())]
@@ -76,11 +79,11 @@ def log_rows(log: Any, refused: pa.Table, row: Any, times: Iterable[str]) -> pa.
     return of_kind(LOG, columns, len(row))
 
 
-def metrics_row(metrics: Mapping[str, int | None]) -> pa.Table:
+def metrics_row(metrics: Mapping[str, Metric]) -> pa.Table:
     """Return the metrics of a bucket as a row."""
-    return of_kind(
-        METRICS, {f"f_{name}": pa.array([value], pa.int64()) for name, value in metrics.items()}, 1
-    )
+    types = {name: _NUMBERS if isinstance(value, list) else pa.int64() for name, value in metrics.items()}
+    columns = {f"f_{name}": pa.array([value], types[name]) for name, value in metrics.items()}
+    return of_kind(METRICS, columns, 1)
 
 
 def filled(part: pa.Table, rows: int, schema: pa.Schema) -> pa.Table:

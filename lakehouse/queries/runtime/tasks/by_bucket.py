@@ -26,7 +26,7 @@ from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import TableSink
 from lakehouse.queries.runtime.batch_manifest import Scales
 from lakehouse.queries.runtime.tables import Constants, Written
-from lakehouse.queries.runtime.tasks.bucket import LOG, METRICS, SegmentFiles, metrics_row, of_kind
+from lakehouse.queries.runtime.tasks.bucket import LOG, METRICS, Metric, SegmentFiles, metrics_row, of_kind
 from lakehouse.queries.runtime.tasks.parts import SUNK, Parts, entries_by_sink
 from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows, items_of
 from lakehouse.storage.tables.table_commits import fitted
@@ -103,7 +103,7 @@ def marked_output(sink: TableSink, kind: str, columns: Iterable[str], constants:
     return Output(sink, {name: f"{kind}_{name}" for name in columns}, constants, kind)
 
 
-def metrics_of(bucket: int, metrics: Mapping[str, int | None]) -> pa.Table:
+def metrics_of(bucket: int, metrics: Mapping[str, Metric]) -> pa.Table:
     """Return the metrics of a bucket as an answer."""
     return metrics_row(metrics).append_column("bucket", pa.array([bucket], pa.int32()))
 

@@ -5,6 +5,8 @@ checked/query-<name>.misses.json    [[first start, last start, when they were fi
 What a period missed online stays as it is. A file that is lost lets the periods be reported once more.
 """
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.queries.pairs.reported_misses import ReportedMisses
+from lakehouse.queries.runtime.recall.reported_misses import ReportedMisses
 
 STARTS = st.sets(st.integers(0, 60)).map(lambda places: np.array(sorted(places), np.int64) * 10)
 

@@ -1,8 +1,10 @@
-"""Slack needed by pairs that repairs found: the next choice of slack knows it instead of estimating.
+"""Slack needed by results that repairs found: the next choice of slack knows it instead of estimating.
 
-Each repair writes down how much slack its pairs would have needed. A batch is told of all finished repairs up to the
+Each repair writes down how much slack its results would have needed. A batch is told of all finished repairs up to the
 one that its manifest names, unless the batch before was: a batch that is made again is told the same.
 """
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,31 +13,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from lakehouse.algorithms.late_join.contract import Int64s
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
-from lakehouse.queries.pairs.bucket import Missed
-from lakehouse.queries.pairs.held_join import policy_of
-from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, origin, require_manifest
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_files import dataset
 from lakehouse.storage.tables.table_log import read_columns, read_log
 
+# Until when a bucket is repaired, and what it had missed.
+Missed = tuple[int, "Int64s"]
 COUNTS = ("from_us", "side", "slack_us", "pairs")
 
 
-def missed_by_bucket(layout: Home, query: PairsQuery, manifest: BatchManifest) -> Mapping[int, Missed]:
+def missed_by_bucket(
+    layout: Home, query: Query, manifest: BatchManifest, policy: object
+) -> Mapping[int, Missed]:
     """Return what a batch behind a repair is told of each bucket: until when it is repaired, and what it had missed.
 
     Nothing where the batch before was told of the same repairs, or the query's policy does not listen.
     """
+    if not manifest.through_repair or not isinstance(policy, NeededSlack):
+        return {}
     if manifest.number > 1:
         before = require_manifest(layout.batch_manifests(query.name), "batch", manifest.number - 1)
         if manifest.through_repair == before.through_repair:
             return {}
-    policy = policy_of(query)
-    if not isinstance(policy, NeededSlack):
-        return {}
-    told, scales = _repaired_until(layout, query.name, manifest.through_repair), manifest.scales
+    told, scales = _repaired_until(layout, query, manifest.through_repair), manifest.scales
     oldest = min(told.until_us.values(), default=0) - policy.kept_us
     kept = (ds.field("repair") <= manifest.through_repair) & (ds.field("from_us") >= oldest)
     counts = _counts(layout, query.name, kept)
@@ -60,10 +64,10 @@ class _Told:
     until_us: Mapping[int, int]
 
 
-def _repaired_until(layout: Home, query: str, repair: int) -> _Told:
-    batch_of = dict(read_columns(layout.repairs(query), ("repair", "through")))
-    through = batch_of[repair]
-    rows = read_columns(layout.queries(query), ("bucket", "time_us"), ("batch", through, through))
+def _repaired_until(layout: Home, query: Query, repair: int) -> _Told:
+    batch_of = dict(read_columns(layout.repairs(query.name), ("repair", "through")))
+    through, columns = batch_of[repair], (kind_of(query).partition, "time_us")
+    rows = read_columns(layout.queries(query.name), columns, ("batch", through, through))
     return _Told(batch_of, {bucket: time for bucket, time in rows if time is not None})
 
 

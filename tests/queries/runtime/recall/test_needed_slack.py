@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakehouse.queries.pairs.needed_slack import missed_by_bucket
+from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
@@ -19,6 +19,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     require_manifest,
     write_manifest,
 )
+from lakehouse.queries.runtime.recall.needed_slack import missed_by_bucket
 from lakehouse.settings import Settings
 from lakehouse.storage.layout import Home
 from tests.queries.joined import declare
@@ -73,7 +74,7 @@ def told(layout: Home, query: PairsQuery) -> dict[int, tuple[int, list[Any]]]:
     last = require_manifest(folder, "batch", last_planned(folder))
     return {
         bucket: (until, rows.tolist())
-        for bucket, (until, rows) in missed_by_bucket(layout, query, last).items()
+        for bucket, (until, rows) in missed_by_bucket(layout, query, last, policy_of(query)).items()
     }
 
 
@@ -131,7 +132,7 @@ def test_a_repair_that_found_nothing_is_told_as_well(settings: Settings) -> None
     for path in layout.needed_slack(query.name).rglob("*"):
         path.unlink() if path.is_file() else None
 
-    (until, rows) = missed_by_bucket(layout, query, plan(1, through_repair=1))[0]
+    (until, rows) = missed_by_bucket(layout, query, plan(1, through_repair=1), policy_of(query))[0]
 
     assert until == 100 * SECOND
     assert np.shape(rows) == (0, 4)

@@ -1,0 +1,138 @@
+"""Reach of a batch: how long it holds rows of each side beyond their windows, as SLACK says, or RECALL asks for.
+
+    state before, repairs since -> policy -> slack of each side       before the batch; horizons only grow
+    results by the slack needed, rows by their lag -> policy -> state after
+
+A result needed the greatest slack of its rows of earlier batches ([policy_by_stream.py](../../algorithms/late_join)).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from lakehouse.algorithms.late_join.policy_by_stream import StreamSlack, held_us
+from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.runtime.batch_manifest import BatchManifest
+from lakehouse.queries.runtime.recall.needed_slack import missed_by_bucket
+from lakehouse.storage.layout import Home
+from lakehouse.storage.tables.table_log import read_columns
+
+POLICY = "policy"
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far back a batch meets rows.
+
+    ``time_us``: what all streams had passed before the batch, None before there is a time. ``slack_us``: by side how
+    much longer than its window rows are held.
+    """
+
+    query: MultiwayQuery
+    time_us: int | None
+    slack_us: tuple[int, ...]
+
+    @property
+    def at_us(self) -> int | None:
+        """The time at which windows end; those of some sides may end later."""
+        return None if self.time_us is None else self.time_us - max(self.slack_us)
+
+    def late_us(self, side: int) -> int | None:
+        """Return before which time rows of a side are late: some that they join may have left their windows."""
+        others = (slack for other, slack in enumerate(self.slack_us) if other != side)
+        return None if self.time_us is None else self.time_us - min(others)
+
+    def since_us(self, oldest_us: int | None = None) -> list[int | None]:
+        """Return by side from when on rows are in their windows, and can meet a row from ``oldest_us`` on."""
+        found = list[int | None]()
+        for side, slack_us in zip(self.query.sides, self.slack_us, strict=True):
+            ends = [None if self.time_us is None else self.time_us - slack_us, oldest_us]
+            known = [end for end in ends if end is not None]
+            found.append(max(known) - side.window_us if known else None)
+        return found
+
+
+def reaches(layout: Home, query: MultiwayQuery, after: int, through: int) -> dict[int, Reach]:
+    """Return how far back the finished batches after one and through another have met rows."""
+    columns = ("batch", "side", "slack_us", "time_us")
+    rows = read_columns(layout.queries(query.name), columns, ("batch", after, through))
+    times = {batch: time_us for batch, _, _, time_us in rows}
+    slacks = {(batch, side): slack_us for batch, side, slack_us, _ in rows}
+    sides = range(len(query.sides))
+    return {
+        batch: Reach(query, times.get(batch - 1), tuple(slacks[batch, side] for side in sides))
+        for batch in times
+        if batch > after
+    }
+
+
+def policy_of(query: MultiwayQuery) -> StreamSlack | None:
+    """Return a new policy as the query asks for, None for one whose SLACK is given."""
+    if query.recall is None:
+        return None
+    windows_us = [side.window_us for side in query.sides]
+    return StreamSlack(windows_us, query.recall, query.period_us or 0, query.step_us or 0, query.spare_rows)
+
+
+def chosen(
+    layout: Home,
+    query: MultiwayQuery,
+    manifest: BatchManifest,
+    time_us: int | None,
+    state: Mapping[str, bytes],
+) -> tuple[Reach, StreamSlack | None]:
+    """Return how far back a batch meets rows, and the policy that has chosen it, which learns from the batch.
+
+    ``time_us``: what all streams have passed before; ``state``: what the batch before has left.
+    """
+    policy = policy_of(query)
+    if policy is None:
+        return Reach(query, time_us, (query.slack_us,) * len(query.sides)), None
+    if POLICY in state:
+        policy.restore(state[POLICY])
+    if missed := missed_by_bucket(layout, query, manifest, policy).get(0):
+        policy.replace(*missed)
+    if time_us is None:
+        return Reach(query, None, (0,) * len(query.sides)), policy
+    slack_us = held_us(policy.latest_us(time_us))
+    before = reaches(layout, query, manifest.number - 2, manifest.number - 1).get(manifest.number - 1)
+    if before is not None and before.time_us is not None:
+        # A row that has left its window does not come back: what is counted and kept has forgotten it.
+        most_us = (time_us - before.time_us + slack for slack in before.slack_us)
+        slack_us = tuple(map(min, slack_us, most_us))
+    return Reach(query, time_us, slack_us), policy
+
+
+def slack_needed(
+    query: MultiwayQuery, event_us: Int64s, is_new: Bools, time_us: Int64s | int
+) -> tuple[Int64s, Int64s]:
+    """Return the stream of each result's newest row by batch, and the slack that the other rows needed.
+
+    ``event_us``: of its rows, by side; ``is_new``: which are of its newest batch; ``time_us``: what all streams had
+    passed before that, of all results or of each, as a column.
+    """
+    windows_us = np.array([side.window_us for side in query.sides], np.int64)
+    needed = np.where(is_new, -1, time_us - windows_us - event_us).max(axis=1, initial=-1)
+    stream: Int64s = is_new.shape[1] - 1 - np.argmax(is_new[:, ::-1], axis=1)
+    return stream, needed
+
+
+def counted(query: MultiwayQuery, stream: Int64s, slack_us: Int64s) -> list[int]:
+    """Return how many of these there are by stream and bin of slack: stream, bin, count, stream, bin, count, ..."""
+    policy = policy_of(query)
+    if policy is None:
+        return []
+    places = np.column_stack([stream, np.searchsorted(policy.grid, slack_us, side="right")])
+    found, counts = np.unique(places, axis=0, return_counts=True)
+    return [*chain(*np.column_stack([found, counts]).tolist())]
+
+
+def summed(policy: StreamSlack, parts: Iterable[Sequence[int]]) -> Int64s:
+    """Return counts of parts as one array, by stream and bin of slack."""
+    stream, place, counts = np.array([*chain(*parts)], np.int64).reshape(-1, 3).T
+    total = np.zeros((len(policy.windows_us), len(policy.grid) + 1), np.int64)
+    np.add.at(total, (stream, place), counts)
+    return total
