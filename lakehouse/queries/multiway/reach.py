@@ -16,6 +16,7 @@ from lakehouse.algorithms.late_join.policy_by_stream import StreamSlack, held_us
 from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
+from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.recall.needed_slack import missed_by_bucket
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_columns
@@ -25,7 +26,7 @@ POLICY = "policy"
 
 @dataclass(frozen=True)
 class Reach:
-    """How far back a batch meets rows.
+    """Reach of a batch.
 
     ``time_us``: what all streams had passed before the batch, None before there is a time. ``slack_us``: by side how
     much longer than its window rows are held.
@@ -67,6 +68,13 @@ def reaches(layout: Home, query: MultiwayQuery, after: int, through: int) -> dic
         for batch in times
         if batch > after
     }
+
+
+def farthest(layout: Home, query: MultiwayQuery, done: int) -> Reach | None:
+    """Return what no batch after the last one reaches beyond: with RECALL that of the last one itself."""
+    if query.recall is None:
+        return Reach(query, until_us_of(layout, query.name, done), (query.slack_us,) * len(query.sides))
+    return reaches(layout, query, done - 1, done).get(done)
 
 
 def policy_of(query: MultiwayQuery) -> StreamSlack | None:

@@ -11,7 +11,7 @@ from lakehouse.config.stream import Stream
 from lakehouse.engine import Engine
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.multiway.reach import reaches
+from lakehouse.queries.multiway.reach import farthest
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.recall.tables import RecallTables
 from lakehouse.queries.runtime.tables import (
@@ -38,12 +38,12 @@ def own_tables(layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream]
 
 
 def drop_old_rows(engine: Engine, layout: Home, query: MultiwayQuery) -> None:
-    """Delete the rows that no later batch meets: those that had left their windows before the last batch.
+    """Delete the rows that no later batch meets: those beyond their windows once the last batch was finished.
 
     Cost: one Spark job, none where no file can have such a row.
     """
     done, table = finished(layout, query.name), layout.windows(query.name)
-    last = reaches(layout, query, done - 1, done).get(done)
+    last = farthest(layout, query, done)
     if last is None or last.time_us is None or not tables.exists(table):
         return
     gone = Beyond(done, tuple(since_us or _LEAST for since_us in last.since_us()))
