@@ -71,7 +71,7 @@ def join(rows: Batched, slacks: tuple[int, ...] | StreamSlack, repair_every: int
     for batch in range(last + 1):
         time_us = int(newest_us.min())
         is_timed = time_us > -(2**61)
-        held_for = (0,) * len(windows) if isinstance(slacks, StreamSlack) else slacks
+        held_for: tuple[int, ...] = (0,) * len(windows) if isinstance(slacks, StreamSlack) else slacks
         if policy is not None and is_timed:
             held_for = held_us(policy.latest_us(time_us))
         horizons = time_us - np.array(held_for) - windows

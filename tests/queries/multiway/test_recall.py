@@ -83,7 +83,7 @@ def test_the_recall_is_reached_at_once_and_the_repair_finds_the_rest_each_once(s
         for start, pairs, count in zip(*periods(expected, online["most"], told[0][0], len(told)), strict=True)
     ]
     assert all(asked == 0.9 and not waiting for *_, asked, waiting in told)
-    assert dict(TEXT.plan(found))["target"].startswith("recall 0.9 over any 20 s, aimed at 0.975")
+    assert dict(TEXT.plan(found))["target"].startswith("recall 0.9 over any 20s, aimed at 0.975")
     assert "periods: " in next(iter(TEXT.results(found)))
 
 
@@ -128,11 +128,12 @@ def periods(
     """Return the start of each period, and how many results of both lie in it."""
     starts = [first_us + number * 1_000_000 for number in range(count)]
     ends = [start + 20_000_000 for start in starts]
-    counts = [
+    counts = (
         [
             sum(n for times, n in found.items() if start <= max(times) < end)
             for start, end in zip(starts, ends, strict=True)
         ]
         for found in (whole, online)
-    ]
-    return starts, *counts
+    )
+    pairs, at_once = counts
+    return starts, pairs, at_once
