@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -153,6 +153,19 @@ def cell(value: Any, name: str = "") -> str:
     if isinstance(value, list | tuple):
         return ", ".join(cell(part, name) for part in value) or "-"
     return printable(str(value).replace("\r\n", "\n"))
+
+
+def figures_cell(figures: Mapping[str, Any]) -> str:
+    """Return what a job did in one cell: its figures but those that are nothing.
+
+    >>> figures_cell({"files": 2, "requeued": 0, "changes": []}), figures_cell({"files": 0})
+    ('files 2', 'nothing new')
+    """
+    return (
+        cell({name: value for name, value in figures.items() if value})
+        if any(figures.values())
+        else "nothing new"
+    )
 
 
 def is_identifier(name: str) -> bool:

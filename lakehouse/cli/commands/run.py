@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of
-from lakehouse.cli.output import print_json, print_table
+from lakehouse.cli.output import figures_cell, print_json, print_table
 from lakehouse.cli.output import progress as printer
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def _require_runnable(settings: Settings, query: str, streams: Sequence[str]) ->
 def _print(outcomes: Sequence[Mapping[str, Any]], seconds: float) -> None:
     rows = []
     for one in outcomes:
-        state, did = "ok" if one.get("ok", True) else "failed", one.get("error") or one.get("figures") or {}
-        rows.append((one.get("job"), one.get("stream"), state, one.get("seconds"), did))
+        state, did = "ok" if one.get("ok", True) else "failed", figures_cell(one.get("figures") or {})
+        rows.append((one.get("job"), one.get("stream"), state, one.get("seconds"), one.get("error") or did))
     print_table(("job", "stream", "state", "seconds", "what it did"), rows)
     failed = sum(not outcome.get("ok", True) for outcome in outcomes)
     print(f"{len(outcomes)} jobs in {seconds:.1f} s{f', {failed} failed' if failed else ''}")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lakehouse.cli.output import cell, percent, print_line, print_table, time_text
+from lakehouse.cli.output import figures_cell, percent, print_line, print_table, time_text
 from lakehouse.config.durations import format_duration
 
 Facts = Mapping[str, Any]
@@ -215,7 +215,7 @@ _JOB = ("job", "stream", "state", "ended", "seconds", "figures or error")
 
 
 def _job(job: Facts) -> tuple[Any, ...]:
-    figures = cell(job["figures"]) if job["ok"] else str(job["error"]).splitlines()[0]
+    figures = figures_cell(job["figures"]) if job["ok"] else str(job["error"]).splitlines()[0]
     state = "ok" if job["ok"] else "failed"
     return (job["job"], job["stream"], state, job["ended"][:19].replace("T", " "), job["seconds"], figures)
 
