@@ -1,7 +1,5 @@
 """Formats of sources: their names, texts that mean "no value" in each, and which of them are read as JSON."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 _Usual = Literal["csv", "ndjson", "json", "xml", "zeek", "parquet", "avro", "pcap", "nfdump"]

@@ -1,7 +1,5 @@
 """Samples of XML documents, and of lines of metrics and positions, which are read as objects of JSON."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -9,8 +9,6 @@ quotes before a quote or a backslash. Whole numbers lose their i or u.
 Cost: O(bytes).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ nmea         sentences of satellite receivers whose checksum is right: RMC and G
 A line that begins with # is a remark of the first two.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -61,6 +59,9 @@ def as_objects(lines: Mapping[str, pa.Array], form: str) -> dict[str, pa.Array]:
 
 def objects_of(records: pa.Array, form: str) -> pa.Array:
     """Return records of a form as objects of JSON, null where they are none."""
+    # Messages of a topic may have the end of their line.
+    if pc.any(pc.ends_with(records, b"\n")).as_py():
+        records = pc.replace_substring_regex(records, b"[\r\n]+$", b"")
     return _READERS[form](records).cast(pa.binary())
 
 

@@ -11,8 +11,6 @@ Expat reads the document. One with a document type is refused, as entities are d
 in each other, and names too many. Memory: a block and a record. Cost: Python for each element.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from xml.parsers import expat

@@ -11,7 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.config.checks import stream_problems
+from lakehouse.config.presets import with_preset
+from lakehouse.config.stream import Stream
 from lakehouse.ingest.forms.line_objects import as_objects, objects_of
+from lakehouse.ingest.parser.parser import Parser
+from lakehouse.ingest.sources.numbered import located_lines
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\\\n\r"), min_size=1)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"))
@@ -68,6 +73,14 @@ def test_a_sample_of_prometheus_reads_back_as_it_was_meant(
 
 @pytest.mark.parametrize(
     ("form", "line"),
+    [("influx", "a b=1"), ("influx", "a b=1 1"), ("prometheus", "up 1"), ("nmea", "$GPRMC,,V,,,,,,,,,,N*53")],
+)
+def test_the_end_of_a_line_in_a_message_is_no_part_of_it(form: str, line: str) -> None:
+    assert objects(form, f"{line}\n", f"{line}\r\n", line) == objects(form, line) * 3
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
     [
         *(
             ("influx", line)
@@ -113,3 +126,16 @@ def test_a_place_is_in_degrees_to_the_last_digit(degrees: int, minutes: int, par
     sign = -1 if side == "S" else 1
     assert abs(float(found["lat"]) * 10**9 - sign * exact) < 1
     assert (found["lon"], found["clock"]) == ("-0.000000000", "00:00:00")
+
+
+def test_messages_of_a_topic_are_read_like_lines_of_files() -> None:
+    source = {"kind": "kafka", "servers": ["a:9092"], "topics": ["t"]}
+    table = {"name": "s", "preset": "influx", "source": source, "columns": {"room": {"path": "tags.room"}}}
+    stream = Stream.model_validate(with_preset(table))
+    records = pa.array([b"air,room=a t=1 1769904000000000000\n", b"air\xff\n"], pa.binary())
+
+    rows = Parser.of(stream, [None]).parse(located_lines(pa.array([0, 1]), records, "t/0"))
+
+    assert stream_problems(stream) == []
+    assert rows["room"].to_pylist() == ["a", None]
+    assert [(each or "")[:9] for each in rows["reason"].to_pylist()] == ["", "malformed"]
