@@ -2,6 +2,7 @@
 
 STEPS is JSON: a list of steps, each a list of tasks, each the words of ``python -m jobs.run_task``. Tasks of a step
 begin at the same moment, in processes that are forked with everything imported; those of the next when all have ended.
+A first word ``NAME=VALUE`` is a variable of the task's process.
 Prints one line of exit codes for each step.
 """
 
@@ -33,6 +34,9 @@ def at_once(tasks: list[list[str]]) -> list[int]:
             os.read(reading, 1)
             code = 1
             try:
+                if "=" in words[0]:
+                    name, _, value = words.pop(0).partition("=")
+                    os.environ[name] = value
                 code = run_task.main(words)
             finally:
                 sys.stdout.flush()

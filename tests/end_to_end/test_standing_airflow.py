@@ -16,16 +16,20 @@ import psutil
 import pytest
 
 from infra.airflow_standalone import AirflowFailed, Service, serving
-from jobs import build_rollups, ingest, publish, repair_late, run_queries
-from lakehouse.settings import Settings, load_settings
-from lakehouse.spark.session import build_session
+from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import lease
-from tests.end_to_end.pipeline import digest, logical_content
 from tests.infra.airflow_pictures import take_pictures
-from tests.support.readings import write
 from tests.support.servers import free_port
-from tests.support.standing_airflow import Standing, home_of, land, published, wait_for
-from tests.support.table_rows import table_rows
+from tests.support.standing_airflow import (
+    Standing,
+    content,
+    home_of,
+    joined_home,
+    land,
+    published,
+    run_undisturbed,
+    wait_for,
+)
 from tests.web.test_alarms import receiving
 from tests.web.test_page import BROWSER
 
@@ -47,11 +51,6 @@ ingest = "* * * * * */20"
 retries = 0
 [airflow.secrets]
 TIDEMARK_CRASH_AT = "var:crash_at"
-"""
-NEAR = """
-SELECT a.temp AS one, b.temp AS other FROM alpha [RANGE 5 SECONDS] a JOIN delta b
-ON a.device = b.device AND a.temp < b.temp
-RECALL 0.9 OVER 1 MINUTE SPARE 0 ROWS
 """
 # As many cycles as an hour has of the schedule that ships.
 CYCLES = 12
@@ -99,9 +98,8 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Observed:
     folder = tmp_path_factory.mktemp("homes")
     seen = Observed(
         home_of(folder / "north", ("alpha", "beta", "gamma"), NORTH),
-        home_of(folder / "south", ("alpha", "delta"), SOUTH),
+        joined_home(folder / "south", SOUTH),
     )
-    write(folder / "south", {"near": NEAR})
     north, held = seen.north, seen.north.layout.raw("gamma")
     # A file where the folder of its table should be.
     north.layout.raw("beta").parent.mkdir(parents=True)
@@ -242,13 +240,6 @@ def _telling(secret: str, folder: Path) -> list[str]:
     return [command for command in commands if secret in command] + files
 
 
-def _content(settings: Settings) -> dict[str, Any]:
-    """Return hashes of all that a home of ``near`` holds, which must not depend on how its rows came."""
-    pairs = table_rows(settings.layout.pairs("near"), "left_us", "right_us", "one", "other")
-    streams = {name: logical_content(settings, name) for name in settings.streams}
-    return streams | {"pairs": {"near": digest(pairs)}}
-
-
 def _of(rows: Rows, prefix: str, *tasks: str) -> Rows:
     return [
         row
@@ -313,22 +304,11 @@ def test_a_scheduler_that_was_killed_is_missed_and_the_next_goes_on(observed: Ob
 def test_a_task_of_any_job_may_be_killed_and_the_next_run_gives_what_undisturbed_ones_do(
     observed: Observed, tmp_path: Path
 ) -> None:
-    home_of(tmp_path, ("alpha", "delta"))
-    write(tmp_path, {"near": NEAR})
-    whole = load_settings(tmp_path / "tidemark.toml")
-    for part in range(LAST + 1):
-        for stream in whole.streams:
-            land(whole, stream, part)
-    session = build_session(whole)
-    for job in (ingest, build_rollups):
-        for stream in whole.streams:
-            job.run(whole, session, stream)
-    for of_query in (run_queries, repair_late):
-        of_query.run(whole, session, "near")
-    publish.run(whole, session, unchecked=True)
+    whole = joined_home(tmp_path)
+    run_undisturbed(whole, LAST + 1)
 
     assert observed.killed == [*DIES_AT]
-    assert _content(load_settings(observed.south.config)) == _content(whole)
+    assert content(observed.south) == content(whole)
 
 
 def test_a_range_is_rebuilt_from_the_page_and_from_the_command_line(observed: Observed) -> None:

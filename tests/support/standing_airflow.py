@@ -12,8 +12,13 @@ from urllib.request import Request, urlopen
 import numpy as np
 
 from infra.airflow_standalone import Service
+from jobs import build_rollups, ingest, publish, repair_late, run_queries
 from lakehouse.serving.status import status
 from lakehouse.settings import Settings, read_settings
+from lakehouse.spark.session import build_session
+from tests.end_to_end.pipeline import digest, logical_content
+from tests.support.readings import write
+from tests.support.table_rows import table_rows
 
 STREAM = """
 [streams.{0}]
@@ -31,6 +36,11 @@ settle = 0
 device = "string"
 ts = "int"
 n = "int"
+"""
+NEAR = """
+SELECT a.temp AS one, b.temp AS other FROM alpha [RANGE 5 SECONDS] a JOIN delta b
+ON a.device = b.device AND a.temp < b.temp
+RECALL 0.9 OVER 1 MINUTE SPARE 0 ROWS
 """
 T0 = 1_600_000_000
 # A busy machine takes minutes for what takes seconds on one that has nothing else to do.
@@ -54,6 +64,34 @@ def land(settings: Settings, stream: str, part: int) -> None:
     # As a whole, or a task would take the half of it.
     path.with_suffix(".part").write_text("ts,device,temp,n\n" + "".join(rows))
     path.with_suffix(".part").rename(path)
+
+
+def joined_home(folder: Path, more: str = "") -> Settings:
+    """Make a configuration of two streams, and of a query that joins them."""
+    home_of(folder, ("alpha", "delta"), more)
+    write(folder, {"near": NEAR})
+    return read_settings(folder / "tidemark.toml")
+
+
+def run_undisturbed(settings: Settings, parts: int) -> None:
+    """Land parts of both streams that ``near`` joins, and run each job once, in this process."""
+    for part in range(parts):
+        for stream in settings.streams:
+            land(settings, stream, part)
+    session = build_session(settings)
+    for job in (ingest, build_rollups):
+        for stream in settings.streams:
+            job.run(settings, session, stream)
+    for of_query in (run_queries, repair_late):
+        of_query.run(settings, session, "near")
+    publish.run(settings, session, unchecked=True)
+
+
+def content(settings: Settings) -> dict[str, Any]:
+    """Return hashes of all that a home of ``near`` holds, which must not depend on how its rows came."""
+    pairs = table_rows(settings.layout.pairs("near"), "left_us", "right_us", "one", "other")
+    streams = {name: logical_content(settings, name) for name in settings.streams}
+    return streams | {"pairs": {"near": digest(pairs)}}
 
 
 def published(settings: Settings, stream: str) -> int:
