@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from lakehouse.config import sections
 from lakehouse.config.airflow.homes import AirflowSettings
 from lakehouse.config.airflow.secrets import require_given
 from lakehouse.config.avro_schema import schema_problems
@@ -23,15 +24,6 @@ from lakehouse.config.config_paths import config_file, given_home, located, read
 from lakehouse.config.presets import preset_problem, with_landing, with_preset
 from lakehouse.config.problems import ConfigError, NotDeclared, Problem
 from lakehouse.config.rules.suites import read_suites
-from lakehouse.config.sections import (
-    AlertSettings,
-    LineageSettings,
-    QualitySettings,
-    QuerySettings,
-    ServingSettings,
-    TableSettings,
-    on_store,
-)
 from lakehouse.config.spark_settings import EngineSettings, SparkSettings
 from lakehouse.config.store_address import is_url
 from lakehouse.config.stream import Source, Stream
@@ -86,12 +78,12 @@ class Settings(BaseSettings):
     config: Path | None = None
     engine: EngineSettings = EngineSettings()
     spark: SparkSettings = SparkSettings()
-    tables: TableSettings = TableSettings()
-    serving: ServingSettings = ServingSettings()
-    quality: QualitySettings = QualitySettings()
-    queries: QuerySettings = QuerySettings()
-    lineage: LineageSettings = LineageSettings()
-    alerts: AlertSettings = AlertSettings()
+    tables: sections.TableSettings = sections.TableSettings()
+    serving: sections.ServingSettings = sections.ServingSettings()
+    quality: sections.QualitySettings = sections.QualitySettings()
+    queries: sections.QuerySettings = sections.QuerySettings()
+    lineage: sections.LineageSettings = sections.LineageSettings()
+    alerts: sections.AlertSettings = sections.AlertSettings()
     airflow: AirflowSettings = AirflowSettings()
     sites: dict[str, dict[str, float]] = Field(default_factory=dict)
     streams: dict[str, Stream] = Field(default_factory=dict)
@@ -216,7 +208,7 @@ def _on_store_whole(settings: Settings, home: Path | None, path: Path) -> Settin
         needed = f"control, the database that keeps leases and manifests of the home {url}"
         raise ConfigError(str(path), [Problem("control", "none", needed)])
     try:
-        place = on_store(url)
+        place = sections.on_store(url)
     except ValueError as error:
         found = "a user name or password in it" if "@" in url else repr(url)
         raise ConfigError(str(path), [Problem("home", found, str(error))]) from None
@@ -294,12 +286,12 @@ def _located(source: Source, folder: Path) -> Source:
     return source.model_copy(update=places)
 
 
-def _readable_queries(table: Any) -> QuerySettings:
+def _readable_queries(table: Any) -> sections.QuerySettings:
     """Return where queries are although something else is wrong, so that they are read all the same."""
     try:
-        return QuerySettings(folder=table["folder"])
+        return sections.QuerySettings(folder=table["folder"])
     except (KeyError, TypeError, ValidationError):
-        return QuerySettings()
+        return sections.QuerySettings()
 
 
 def _settings(content: dict[str, Any], problems: list[Problem]) -> Settings | None:

@@ -22,7 +22,6 @@ def snapshots_to_publish(
     other's.
     """
     from lakehouse.rollup.rollup import HistoryErased, RollupOutdated
-    from lakehouse.serving.publish.withheld import Withheld
 
     snapshots, withheld = [], []
     for stream in settings.streams.values():

@@ -19,7 +19,7 @@ from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.query_meaning import is_of
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.rollup_table import read_level_counts, read_marker
-from lakehouse.storage.tables.table_log import newest_version
+from lakehouse.storage.tables.table_log import newest_version, read_parts
 
 
 def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
@@ -117,7 +117,6 @@ def _write_ledger(ledger: Location, batch: int, folder: Location) -> None:
 
     from lakehouse.spark.tables import declared_columns
     from lakehouse.storage.tables.table_commits import fitted
-    from lakehouse.storage.tables.table_log import read_parts
 
     columns = declared_columns("ledger")
     with pq.ParquetWriter(folder / "ledger.parquet", columns) as writer:

@@ -30,21 +30,7 @@ from lakehouse.checks.table_rows import TableRows
 from lakehouse.checks.time_nodes import NAMED, Counted, Meeting, Nodes
 from lakehouse.config.durations import format_timestamp as shown
 from lakehouse.config.durations import spelled_duration
-from lakehouse.config.rules.over_time import (
-    FEWEST_WEEKS,
-    LEARNED_WEEKS,
-    WEEK_US,
-    CounterResets,
-    Drift,
-    Freshness,
-    LateShare,
-    MissingShare,
-    NewColumns,
-    Silent,
-    Volume,
-    coarsest,
-    finest,
-)
+from lakehouse.config.rules import over_time
 from lakehouse.config.stream import Stream
 from lakehouse.engine import Engine
 from lakehouse.ingest.sources.manifest_rows import ManifestRows
@@ -180,10 +166,10 @@ def _new_fields(home: Home, stream: Stream, batches: tuple[int, int]) -> Sequenc
     return sorted(after - before - declared - inside)
 
 
-def _days_of(drift: Drift, now_us: int) -> Sequence[int]:
+def _days_of(drift: over_time.Drift, now_us: int) -> Sequence[int]:
     """Return the last whole day, and the same weekday of each week before."""
     last = now_us // DAY_US * DAY_US - DAY_US
-    return [last - week * WEEK_US for week in range(drift.weeks + 1)]
+    return [last - week * over_time.WEEK_US for week in range(drift.weeks + 1)]
 
 
 def _profile(home: Home, stream: Stream, now_us: int) -> Profile:
@@ -193,9 +179,9 @@ def _profile(home: Home, stream: Stream, now_us: int) -> Profile:
     return {day: columns for each in read for day, columns in each.items()}
 
 
-def _level_of(stream: Stream, volume: Volume) -> int:
+def _level_of(stream: Stream, volume: over_time.Volume) -> int:
     # The configuration is refused without one.
-    return coarsest(stream.levels, volume.per, volume.reach_us) or 1
+    return over_time.coarsest(stream.levels, volume.per, volume.reach_us) or 1
 
 
 def _grouping_of(stream: Stream, keys: Sequence[str]) -> int:
@@ -204,7 +190,7 @@ def _grouping_of(stream: Stream, keys: Sequence[str]) -> int:
     return min(having, key=lambda number: len(stream.groupings[number]))
 
 
-def _freshness(limits: Freshness, judged: Judged) -> Verdict:
+def _freshness(limits: over_time.Freshness, judged: Judged) -> Verdict:
     line, newest_us = judged.timeline, judged.timeline.extent.newest_us
     if newest_us is None:
         return Verdict(1.0, "no row was ever accepted")
@@ -222,7 +208,7 @@ def _span(microseconds: int) -> str:
     return spelled_duration(microseconds // _SECOND_US * _SECOND_US)
 
 
-def _volume(limits: Volume, judged: Judged) -> Verdict:
+def _volume(limits: over_time.Volume, judged: Judged) -> Verdict:
     line, per = judged.timeline, limits.per
     earliest_us, level = line.extent.earliest_us, _level_of(line.stream, limits)
     if earliest_us is None or not judged.horizons:
@@ -242,11 +228,15 @@ def _volume(limits: Volume, judged: Judged) -> Verdict:
     seen = f"{len(outside):,} of {times} do not"
     named = (f"{shown(int(starts[at]))} has {rows[at]:,.0f}{usual(int(at))}" for at in worst)
     doubt = int(np.isinf(high).sum()) if limits.learned else 0
-    few = f"; {doubt:,} are not judged, with fewer than {FEWEST_WEEKS} weeks before them" if doubt else ""
+    few = (
+        f"; {doubt:,} are not judged, with fewer than {over_time.FEWEST_WEEKS} weeks before them"
+        if doubt
+        else ""
+    )
     return Verdict(float(len(outside)), seen + (": " + ", ".join(named) if len(outside) else "") + few)
 
 
-def _counts(judged: Judged, level: int, limits: Volume) -> Counter[int]:
+def _counts(judged: Judged, level: int, limits: over_time.Volume) -> Counter[int]:
     """Return the rows of periods by their start: partial nodes of several files add up."""
     counts = Counter[int]()
     grouping = _grouping_of(judged.timeline.stream, ())
@@ -263,7 +253,7 @@ def _rows_at(counts: Mapping[int, int], starts: npt.NDArray[np.int64]) -> Number
 
 
 def _ranges(
-    limits: Volume, starts: npt.NDArray[np.int64], counts: Mapping[int, int], known_us: int
+    limits: over_time.Volume, starts: npt.NDArray[np.int64], counts: Mapping[int, int], known_us: int
 ) -> tuple[Numbers, Numbers, Callable[[int], str]]:
     """Return the least and the most rows of each period, and how a sentence explains them."""
     size = len(starts)
@@ -273,10 +263,10 @@ def _ranges(
     low, high = np.full(size, -np.inf), np.full(size, np.inf)
     median, spread, weeks = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
     for at, start in enumerate(starts.tolist()):
-        same = start - WEEK_US * np.arange(1, LEARNED_WEEKS + 1)
+        same = start - over_time.WEEK_US * np.arange(1, over_time.LEARNED_WEEKS + 1)
         same = same[same >= known_us]
         weeks[at] = len(same)
-        if len(same) >= FEWEST_WEEKS:
+        if len(same) >= over_time.FEWEST_WEEKS:
             rows = _rows_at(counts, same)
             median[at] = np.median(rows)
             # Counts vary by their root at least: a stream that never varied would else fail by one row.
@@ -289,7 +279,7 @@ def _ranges(
     return low, high, usual
 
 
-def _silent(limits: Silent, judged: Judged) -> Verdict:
+def _silent(limits: over_time.Silent, judged: Judged) -> Verdict:
     line, stream = judged.timeline, judged.timeline.stream
     if judged.rollup is None:
         return Verdict(0.0, "there are no rows yet")
@@ -303,7 +293,7 @@ def _silent(limits: Silent, judged: Judged) -> Verdict:
     return Verdict(float(silent), seen + (f": {named}" if named else ""))
 
 
-def _late_share(limits: LateShare, judged: Judged) -> Verdict:
+def _late_share(limits: over_time.LateShare, judged: Judged) -> Verdict:
     line = judged.timeline
     own = [batch for batch in line.batches if not line.late_after(batch)]
     late, rows = (sum(getattr(batch, name) for batch in own) for name in ("late", "accepted"))
@@ -313,7 +303,7 @@ def _late_share(limits: LateShare, judged: Judged) -> Verdict:
     )
 
 
-def _missing_share(limits: MissingShare, judged: Judged) -> Verdict:
+def _missing_share(limits: over_time.MissingShare, judged: Judged) -> Verdict:
     own = [batch for batch in judged.timeline.batches if limits.column in batch.missing]
     missing, rows = sum(batch.missing[limits.column] for batch in own), sum(batch.accepted for batch in own)
     return _share(missing, rows, limits.max, "lack it")
@@ -325,17 +315,17 @@ def _share(number: int, rows: int, most: float, what: str, more: str = "") -> Ve
     return Verdict(beyond, f"{number:,} of {rows:,} new rows {what}{share}{more}", Counts(rows, number))
 
 
-def _new_columns(limits: NewColumns, judged: Judged) -> Verdict:
+def _new_columns(limits: over_time.NewColumns, judged: Judged) -> Verdict:
     new = [field for field in judged.timeline.fields if field not in limits.ignore]
     named = ", ".join(field[:_LONGEST] for field in new[:NAMED])
     return Verdict(float(len(new)), f"{len(new):,} fields are new" + (f": {named}" if new else ""))
 
 
-def _counter_resets(limits: CounterResets, judged: Judged) -> Verdict:
+def _counter_resets(limits: over_time.CounterResets, judged: Judged) -> Verdict:
     line, stream, per = judged.timeline, judged.timeline.stream, limits.per
     if judged.rollup is None:
         return Verdict(0.0, "there are no rows yet")
-    level = finest(stream.levels, per, limits.reach_us) or 1
+    level = over_time.finest(stream.levels, per, limits.reach_us) or 1
     since_us = (line.now_us - limits.over) // per * per - per
     nodes = Nodes(
         level, _grouping_of(stream, stream.grouping_keys), stream.grouping_keys, since_us, limits.masked
@@ -348,7 +338,7 @@ def _counter_resets(limits: CounterResets, judged: Judged) -> Verdict:
     return Verdict(float(broken), seen + (f": {named}" if named else ""))
 
 
-def _drift(limits: Drift, judged: Judged) -> Verdict:
+def _drift(limits: over_time.Drift, judged: Judged) -> Verdict:
     profile, days = judged.timeline.profile, _days_of(limits, judged.timeline.now_us)
     own = {day: profile[day][limits.column] for day in days if limits.column in profile.get(day, ())}
     new, earlier, day = own.pop(days[0], None), list(own.values()), day_text(days[0])

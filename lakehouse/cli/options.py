@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
+from lakehouse.config.durations import parse_duration
 from lakehouse.storage.layout import Home
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ class Globals:
 
     def opened(self) -> tuple[Home, Settings | None]:
         """Return the home and its configuration, which whoever only asks need not have."""
-        from lakehouse.storage.layout import Home
-
         settings = self.settings() if self.config_file().is_file() else None
         return settings.layout if settings else Home(self.home_folder()), settings
 
@@ -152,8 +151,6 @@ def instant(text: str, timezone: str, option: str) -> int:
 
 def duration(text: str, option: str) -> int:
     """Return the microseconds of a duration such as ``2d``."""
-    from lakehouse.config.durations import parse_duration
-
     try:
         return parse_duration(text)
     except ValueError as error:

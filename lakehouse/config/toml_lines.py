@@ -1,7 +1,5 @@
 """Lines of a configuration on which its values are declared, for problems that name a key."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

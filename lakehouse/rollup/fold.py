@@ -26,17 +26,7 @@ import pyarrow.dataset as ds
 from lakehouse.config.problems import Permanent
 from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
-from lakehouse.rollup.fold_plan import (
-    FOLDED,
-    REST,
-    NodeFile,
-    Part,
-    Survey,
-    TableFiles,
-    place,
-    survey_of,
-    table_files,
-)
+from lakehouse.rollup import fold_plan
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import open_table
@@ -72,7 +62,7 @@ def fold(
     Whoever calls holds the table's lease. Returns rows before and after, and how many parts were written anew. Cost: a
     Spark job and one with a shuffle, of which there is one a level where there are counters.
     """
-    files = table_files(pa.table(open_table(table).get_add_actions(flatten=True)), horizons)
+    files = fold_plan.table_files(pa.table(open_table(table).get_add_actions(flatten=True)), horizons)
     if not (files.gone or files.is_due):
         return {"rows_before": files.rows, "rows_after": files.rows, "parts_folded": 0}
     written, removed = _WRITTEN.empty_table(), list(files.gone)
@@ -90,7 +80,7 @@ def fold(
 
 
 def _is_rest(entry: Mapping[str, Any]) -> bool:
-    return str(entry["path"]).rpartition("/")[2].startswith(REST)
+    return str(entry["path"]).rpartition("/")[2].startswith(fold_plan.REST)
 
 
 def _written(
@@ -98,9 +88,9 @@ def _written(
     table: Location,
     folder: NodeFolder,
     horizons: Sequence[int],
-    files: TableFiles,
+    files: fold_plan.TableFiles,
     step: str,
-) -> tuple[pa.Table, list[NodeFile]]:
+) -> tuple[pa.Table, list[fold_plan.NodeFile]]:
     """Write the parts anew that are worth it, the rest, and the marks; return entries and the files they replace."""
     loose = file_items(table / file.path for file in files.loose)
     parts, is_worthy = _surveyed(engine, loose, folder, horizons, files, step)
@@ -151,10 +141,10 @@ def _surveyed(
     loose: pa.Table,
     folder: NodeFolder,
     horizons: Sequence[int],
-    files: TableFiles,
+    files: fold_plan.TableFiles,
     step: str,
-) -> tuple[tuple[Part, ...], tuple[bool, ...]]:
-    survey = survey_of(files, horizons)
+) -> tuple[tuple[fold_plan.Part, ...], tuple[bool, ...]]:
+    survey = fold_plan.survey_of(files, horizons)
     counted = engine.map(loose, partial(_count, survey=survey), _SURVEYED, f"{step}: count those that came")
     for row in counted.to_pylist():
         survey.add(row["part"], row["count"], np.array(row["starts"], np.int64))
@@ -166,12 +156,12 @@ def _surveyed(
     return tuple(part for part, _ in found), tuple(is_worthy for _, is_worthy in found)
 
 
-def _count(item: Item, survey: Survey) -> Iterator[pa.Table]:
+def _count(item: Item, survey: fold_plan.Survey) -> Iterator[pa.Table]:
     """Yield how many nodes of a file come for each part, and a sample of their starts."""
     columns = pa.schema({"level": pa.int32(), "start_us": pa.int64()})
     for nodes in pieces_of(item["path"], columns):
         levels, starts = _places(nodes)
-        found = place(survey.parts, survey.horizons, levels, starts)
+        found = fold_plan.place(survey.parts, survey.horizons, levels, starts)
         counts = np.bincount(found[found >= 0], minlength=len(survey.parts))
         sampled, of_sample = found[:: survey.step], starts[:: survey.step]
         numbers = np.flatnonzero(counts)
@@ -189,7 +179,7 @@ class Folding:
     folder: NodeFolder
     horizons: Sequence[int]
     sink: TableSink
-    parts: tuple[Part, ...]
+    parts: tuple[fold_plan.Part, ...]
     is_worthy: tuple[bool, ...]
     levels: frozenset[int] = frozenset()
     current: tuple[tuple[int, str, int, int], ...] = ()
@@ -214,7 +204,7 @@ class Folding:
         Rows of parts that wait go to numbers behind those of the parts.
         """
         levels, starts = _places(nodes)
-        found = place(self.parts, self.horizons, levels, starts)
+        found = fold_plan.place(self.parts, self.horizons, levels, starts)
         is_part, waits = found >= 0, ~np.array(self.is_worthy, np.bool_)
         shares = 1 + sum(part.rows for part in self.parts) // (len(self.parts) * _REST_NODES)
         is_waiting = is_part & waits[np.where(is_part, found, 0)]
@@ -232,13 +222,13 @@ class Folding:
         if self.folder.stream.counters and part.level > 1:
             nodes = self._from_children(nodes, loose, part.level)
         nodes = nodes.sort_by([("start_us", "ascending"), ("grouping", "ascending")])
-        return self.sink.write(nodes, FOLDED, _ROW_GROUP)
+        return self.sink.write(nodes, fold_plan.FOLDED, _ROW_GROUP)
 
     def waiting(self, loose: pa.Table) -> pa.Table:
         """Write loose nodes of parts that stay as they are, combined; return the entry."""
         nodes = self.folder.combined(loose, self.by)
         _require_balance(loose, nodes)
-        return self.sink.write(nodes, REST)
+        return self.sink.write(nodes, fold_plan.REST)
 
     def marked(self, marks: pa.Table) -> pa.Table:
         """Write one marker, and one count of the rows that entered at each level; return the entry."""
@@ -251,9 +241,9 @@ class Folding:
             each.rename_columns([names.get(name, name) for name in each.column_names])
             for each in (marker, entered)
         ]
-        return self.sink.write(frames, FOLDED)
+        return self.sink.write(frames, fold_plan.FOLDED)
 
-    def _standing(self, part: Part) -> pa.Table:
+    def _standing(self, part: fold_plan.Part) -> pa.Table:
         """Return the nodes of a part that were folded before, and are kept."""
         if part.file is None:
             return self.sink.columns.empty_table()

@@ -17,19 +17,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse.config.problems import EngineEnded, Permanent
 from lakehouse.config.spark_settings import SparkSettings
+from lakehouse.spark import cluster
 from lakehouse.spark.archived_classes import archive_option
-from lakehouse.spark.cluster import (
-    ClusterUnavailable,
-    cluster_options,
-    context_of,
-    is_loopback,
-    join_cluster,
-    options_aside,
-    options_of_jobs,
-    parallelism,
-    python_of,
-    unreachable,
-)
 from lakehouse.spark.connect import connected, lacking_package
 from lakehouse.spark.home import SparkHome
 from lakehouse.spark.jars import jar_paths, missing_jars, reaches
@@ -141,7 +130,7 @@ def _announce(session: SparkSession, settings: SparkHome) -> None:
     if _is_known(session, settings):
         return
     _KNOWN[:] = [(session, settings.home)]
-    context = context_of(session)
+    context = cluster.context_of(session)
     pages = f", its pages at {context.uiWebUrl}" if context and context.uiWebUrl else ""
     for tell in _LISTENERS:
         tell(f"Spark {session.version} on {settings.spark.master}{pages}")
@@ -165,7 +154,7 @@ def is_running(spark: object) -> bool:
     session = _present(cast("SparkSession", spark))
     if session is None:
         return True
-    context = context_of(session)
+    context = cluster.context_of(session)
     if context is None:
         return _answers(session)
     process = getattr(context._gateway, "proc", None)
@@ -237,13 +226,13 @@ def is_local(spark: SparkSession) -> bool:
     """Return whether tasks run on this machine, in the process of the session; none is started for that."""
     if isinstance(spark, LazySession):
         return spark.is_local
-    context = context_of(spark)
+    context = cluster.context_of(spark)
     return context is not None and str(context.master).startswith("local")
 
 
 def cores_of(own: SparkSettings, spark: SparkSession) -> int:
     """Return on how many cores tasks run; only a session knows those of a cluster, and is started for that."""
-    return parallelism(spark) if own.local_cores is None else own.local_cores
+    return cluster.parallelism(spark) if own.local_cores is None else own.local_cores
 
 
 def end_session(spark: SparkSession) -> None:
@@ -258,8 +247,8 @@ def _present(spark: SparkSession) -> SparkSession | None:
 
 def _start(settings: SparkHome) -> SparkSession:
     own = settings.spark
-    if problem := unreachable(own):
-        raise ClusterUnavailable(
+    if problem := cluster.unreachable(own):
+        raise cluster.ClusterUnavailable(
             f"no Spark master of {own.master} answers ({problem}): start it, or change [spark] master"
         )
     if own.is_connect:
@@ -269,7 +258,7 @@ def _start(settings: SparkHome) -> SparkSession:
     for key, value in _options(settings).items():
         builder = builder.config(key, value)
     # Used as a library, this process has an umask of its own; the JVM's temporary folders have rows in them.
-    with _words_to_log(), options_aside(own), kept_private():
+    with _words_to_log(), cluster.options_aside(own), kept_private():
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark if own.is_local else _joined(spark, settings)
@@ -303,7 +292,7 @@ def _joined(spark: SparkSession, settings: SparkHome) -> SparkSession:
     if _is_known(spark, settings):
         return spark
     try:
-        join_cluster(spark, settings)
+        cluster.join_cluster(spark, settings)
         return spark
     except BaseException:
         # The next one to ask starts anew.
@@ -329,9 +318,9 @@ def _words_to_log() -> Iterator[None]:
 
 def _quiet_environment(own: SparkSettings) -> None:
     # Spark would otherwise start some Python workers with the system's interpreter, which has no numpy.
-    os.environ["PYSPARK_PYTHON"] = sys.executable if own.is_local else python_of(own)
+    os.environ["PYSPARK_PYTHON"] = sys.executable if own.is_local else cluster.python_of(own)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if is_loopback(own):
+    if cluster.is_loopback(own):
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
 
 
@@ -339,7 +328,7 @@ def _options(settings: SparkHome) -> dict[str, str]:
     """Return the options that Tidemark sets, without those that the user has set."""
     own = settings.spark
     options = _common(settings)
-    if is_loopback(own):
+    if cluster.is_loopback(own):
         options["spark.driver.host"] = _LOOPBACK
     if own.is_local or own.shuffle_partitions:
         partitions = str(own.shuffle_partitions or _PARTITIONS)
@@ -348,7 +337,7 @@ def _options(settings: SparkHome) -> dict[str, str]:
         # Workers of a cluster get the project's code with their first task, after their daemon has started.
         options["spark.python.daemon.module"] = "lakehouse.spark.worker_daemon"
     else:
-        options |= cluster_options(own, store=settings.tables.scheme)
+        options |= cluster.cluster_options(own, store=settings.tables.scheme)
     if own.event_log is not None:
         options |= _event_log(settings.home / own.event_log)
     if settings.tables.scheme is not None:
@@ -378,7 +367,7 @@ def _common(settings: SparkHome) -> dict[str, str]:
         # A vacuum lists a table's folder with ten thousand tasks otherwise.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
-        **options_of_jobs(),
+        **cluster.options_of_jobs(),
         # As the Delta protocol has it; Spark's own default is an older type that other readers take for nanoseconds.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Rows of a batch are held for seconds: compressing them costs more than it saves.

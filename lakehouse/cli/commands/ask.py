@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.options import (
-    Agg,
-    AsJson,
-    RangeEnd,
-    RangeStart,
-    Timeout,
-    Timezone,
-    WhereKeys,
-    WrongUsage,
-    globals_of,
-    instant,
-    pairs,
-)
+from lakehouse.cli import options
 from lakehouse.cli.output import cell, print_json, print_line, print_table
+from lakehouse.config.durations import format_duration
 
 if TYPE_CHECKING:
     from lakehouse.serving.ask.missing import Missing
@@ -43,10 +34,10 @@ def ask(
     context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A published stream.")],
     measure: Annotated[str, typer.Argument(help="A measure of the stream, or * for its rows.")] = "*",
-    agg: Agg = None,
-    start: RangeStart = "",
-    end: RangeEnd = "",
-    where: WhereKeys = None,
+    agg: options.Agg = None,
+    start: options.RangeStart = "",
+    end: options.RangeEnd = "",
+    where: options.WhereKeys = None,
     by: Annotated[
         list[str] | None, typer.Option(help="One answer for each value of this key; may be repeated.")
     ] = None,
@@ -56,9 +47,9 @@ def ask(
     exact: Annotated[
         bool, typer.Option("--exact", help="Read raw rows, where they are kept, for an exact answer.")
     ] = False,
-    timeout: Timeout = 30.0,
-    timezone: Timezone = "UTC",
-    as_json: AsJson = False,
+    timeout: options.Timeout = 30.0,
+    timezone: options.Timezone = "UTC",
+    as_json: options.AsJson = False,
 ) -> None:
     """Ask for an aggregate over a time range, with an interval.
 
@@ -67,21 +58,18 @@ def ask(
     a counter, the sum of what `sums` declares, else the average; without a measure the rows are counted. --json
     prints one object, or an array with --by.
     """
-    import sys
-    import time
-
-    start_us = instant(start or BEGINNING, timezone, "--from")
-    end_us = instant(end or END, timezone, "--to")
+    start_us = options.instant(start or BEGINNING, timezone, "--from")
+    end_us = options.instant(end or END, timezone, "--to")
     if start_us >= end_us:
-        raise WrongUsage(f"--from {start} is not before --to {end}")
-    keys = pairs(where or [], "--where")
+        raise options.WrongUsage(f"--from {start} is not before --to {end}")
+    keys = options.pairs(where or [], "--where")
     from lakehouse.serving.ask import ask as asking
     from lakehouse.serving.ask import question as of
     from lakehouse.serving.ask.doubt import doubts
     from lakehouse.serving.ask.missing import missing_of
     from lakehouse.serving.sandbox.sandbox import open_published
 
-    home, began = globals_of(context).home_folder(), time.perf_counter()
+    home, began = options.globals_of(context).home_folder(), time.perf_counter()
     with open_published(home) as published:
         chosen = agg or of.default_aggregate(published.connection, stream, measure)
         between = (start_us, end_us)
@@ -106,8 +94,6 @@ def ask(
 
 
 def _print(question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[str]) -> None:
-    from lakehouse.config.durations import format_duration
-
     headers = (*by, "value", "[low, high]", "exact", "rows", "nodes read", "finest", "version", "grouping")
     rows = []
     for answer in answers:

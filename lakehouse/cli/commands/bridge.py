@@ -1,5 +1,6 @@
 """``tidemark bridge``: write the messages of an MQTT broker into landing files."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -25,8 +26,6 @@ def bridge(
     next `tidemark run`, never a second row. Run the bridge as a service that is restarted whenever it ends. Progress
     goes to stderr; `tidemark status` shows the bridge's state.
     """
-    from dataclasses import asdict
-
     settings = globals_of(context).settings()
     seconds = duration(lasting, "--for") / 1e6 if lasting else None
     names = landed_streams(settings, "mqtt", [stream] if stream else [])

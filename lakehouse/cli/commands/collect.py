@@ -1,5 +1,6 @@
 """``tidemark collect``: write this machine's sensor readings and connections into landing files."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -24,8 +25,6 @@ def collect(
     open TCP and UDP sockets. Needs no root. Each sample is on disk when it was taken; files land every `roll_after`.
     Progress goes to stderr.
     """
-    from dataclasses import asdict
-
     settings = globals_of(context).settings()
     seconds = duration(lasting, "--for") / 1e6 if lasting else None
     names = landed_streams(settings, "host", stream or [])

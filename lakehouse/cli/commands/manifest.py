@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -26,8 +27,6 @@ def manifest(
     as_json: AsJson = False,
 ) -> None:
     """Show the manifest of a batch as JSON: its files, offsets or reasons; of a query, its ingest batches."""
-    from dataclasses import asdict
-
     from lakehouse.cli.output import print_json
     from lakehouse.ingest.sources.manifest_rows import ManifestRows
     from lakehouse.queries.runtime.batch_manifest import read_manifest

@@ -9,6 +9,7 @@ import typer
 
 from lakehouse.cli.options import AsJson, declared, globals_of
 from lakehouse.cli.output import print_json, print_line, print_table, time_text
+from lakehouse.config.durations import format_duration
 
 if TYPE_CHECKING:
     from lakehouse.config.stream import Stream
@@ -61,8 +62,6 @@ def _topics(settings: Settings, stream: Stream) -> str | None:
 
 
 def _print(kept: Mapping[str, Any]) -> None:
-    from lakehouse.config.durations import format_duration
-
     rows: list[tuple[Any, ...]] = [
         (
             format_duration(v["width_us"]),

@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.cli.options import (
-    Agg,
-    AsJson,
-    Timeout,
-    Timezone,
-    WhereKeys,
-    WrongUsage,
-    globals_of,
-    pairs,
-    span,
-)
+from lakehouse.cli import options
 from lakehouse.cli.output import print_json, print_line
 
 if TYPE_CHECKING:
@@ -43,13 +33,13 @@ def plot(
     context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A published stream.", show_default=False)] = "",
     measure: Annotated[str, typer.Argument(help="A measure of the stream, or * for its rows.")] = "*",
-    agg: Agg = None,
+    agg: options.Agg = None,
     start: Annotated[str, typer.Option("--from", help="Start, ISO [default: the oldest row].")] = "",
     end: Annotated[str, typer.Option("--to", help="End, excluded [default: the newest row].")] = "",
     points: Annotated[
         int | None, typer.Option(help="The most buckets [default: as many as fit].", min=1, max=10_000)
     ] = None,
-    where: WhereKeys = None,
+    where: options.WhereKeys = None,
     by: Annotated[
         list[str] | None, typer.Option(help="One line for each value of this key; may be repeated.")
     ] = None,
@@ -66,9 +56,9 @@ def plot(
         int | None, typer.Option(help="The most lines of --by or --query, in the order of their keys.", min=1)
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with the chart to this file.")] = None,
-    timeout: Timeout = 30.0,
-    timezone: Timezone = "UTC",
-    as_json: AsJson = False,
+    timeout: options.Timeout = 30.0,
+    timezone: options.Timezone = "UTC",
+    as_json: options.AsJson = False,
 ) -> None:
     """Draw an aggregate over time, with intervals.
 
@@ -82,13 +72,13 @@ def plot(
 
     given = {"a stream": stream, "--agg": agg, "--where": where, "--by": by}
     _check(query, given, {"--value": value, "--group": group})
-    between = span(start, end, timezone)
+    between = options.span(start, end, timezone)
     count = points or (PAGE_POINTS if html or as_json else plot_columns())
-    home = globals_of(context).home_folder()
+    home = options.globals_of(context).home_folder()
     if query:
         from lakehouse.serving.ask.answer_series import answer_series
 
-        groups = pairs(group or [], "--group") or None
+        groups = options.pairs(group or [], "--group") or None
         answers = answer_series(home, query, value or None, *between, count, groups, limit, timeout)
         documents = [_answers(one, html) for one in answers]
         _show(documents, "no group has an answer", lambda: picture_of_answers(answers), html, as_json)
@@ -96,7 +86,7 @@ def plot(
     from lakehouse.serving.ask.ask import unknown_keys
     from lakehouse.serving.ask.series import series, series_by
 
-    keys = pairs(where or [], "--where") or None
+    keys = options.pairs(where or [], "--where") or None
     if by:
         charts = series_by(home, stream, measure, agg, by, *between, count, keys, limit, timeout)
     else:
@@ -112,9 +102,9 @@ def _check(query: str, of_stream: Mapping[str, object], of_query: Mapping[str, o
     """Refuse what does not go together."""
     wrong = [name for name, given in (of_stream if query else of_query).items() if given]
     if wrong:
-        raise WrongUsage(f"{', '.join(wrong)} {'does not go with' if query else 'needs'} --query")
+        raise options.WrongUsage(f"{', '.join(wrong)} {'does not go with' if query else 'needs'} --query")
     if not query and not of_stream["a stream"]:
-        raise WrongUsage("expected a stream, or --query and a registered join-aggregate")
+        raise options.WrongUsage("expected a stream, or --query and a registered join-aggregate")
 
 
 def _show(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -90,8 +91,6 @@ def simulate(
 
 
 def _simulate(plans: Sequence[Plan], landing: Path, as_json: bool) -> None:
-    from dataclasses import asdict
-
     from lakehouse.simulator.simulate import simulate as write_files
 
     for plan in plans:

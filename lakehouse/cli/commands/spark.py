@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,8 +86,6 @@ def spark(
 
 def _serve(settings: Settings, host: str, asked_port: int | None) -> None:
     """Serve sessions until the process is stopped, or Spark ends."""
-    import time
-
     from lakehouse.spark.catalog import serve_sessions
     from lakehouse.spark.connect import token_of
     from lakehouse.spark.session import is_running
@@ -117,7 +117,6 @@ def _print(session: Any, sql: str, limit: int) -> None:
 
 def _interact(session: Any, names: Iterable[str]) -> None:
     import code
-    from contextlib import suppress
 
     # Editing and history of lines.
     with suppress(ImportError):

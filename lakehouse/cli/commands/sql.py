@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,8 +34,6 @@ def sql(
     Macros such as `FROM range_sum(...)` answer ranges. The database is opened read-only, without access to files or
     network.
     """
-    import sys
-
     if as_json and as_csv:
         raise WrongUsage("--json and --csv: choose one")
     text = sys.stdin.read() if query == "-" else query
@@ -47,7 +46,6 @@ def sql(
 
 def _print(result: SqlResult, as_json: bool, as_csv: bool, limit: int) -> None:
     import csv
-    import sys
 
     from lakehouse.serving.sandbox.sandbox import distinct
 

@@ -122,8 +122,6 @@ def picture_of_answers(several: Sequence[AnswerSeries]) -> Picture:
 
 
 def _drawn(bucket: TickBucket) -> Bucket:
-    from lakehouse.serving.ask.series import Bucket
-
     value, low, high = map(_drawable, (bucket.value, bucket.low, bucket.high))
     is_one = low is not None and low == high
     return Bucket(

@@ -25,22 +25,8 @@ import pyarrow.parquet as pq
 
 from lakehouse.algorithms.ingest.duplicates import CONFLICT, DUPLICATE
 from lakehouse.config.stream import Stream
+from lakehouse.ingest import batch_parts
 from lakehouse.ingest.aside import write_aside
-from lakehouse.ingest.batch_parts import (
-    KEPT,
-    OUTPUTS,
-    QUARANTINE,
-    RAW,
-    RECORDS,
-    REJECTED,
-    AcceptedRows,
-    ItemTask,
-    Output,
-    PartWriter,
-    Reading,
-    outputs,
-    written,
-)
 from lakehouse.ingest.identities.duplicates import Accepted, conflict_detail, repeats_of
 from lakehouse.ingest.identities.identities import compared, hashes_of
 from lakehouse.ingest.part_counts import RecordCounts, rejected_by_day
@@ -76,13 +62,13 @@ _ITEMS = 2**31
 class Comparing:
     """Inputs of tasks that compare a batch's rows: ``runs`` of the index, and tables of accepted rows."""
 
-    reading: Reading
+    reading: batch_parts.Reading
     runs: tuple[Run, ...]
     accepted: Accepted
     buckets: int
 
     @staticmethod
-    def of(reading: Reading, runs: Sequence[Run], accepted: Accepted) -> Comparing:
+    def of(reading: batch_parts.Reading, runs: Sequence[Run], accepted: Accepted) -> Comparing:
         """Return it, with as many buckets as the batch's bytes need."""
         buckets = min(_MOST_BUCKETS, 1 + reading.records.bytes // _BUCKET_BYTES)
         return Comparing(reading, tuple(runs), accepted, buckets)
@@ -99,7 +85,7 @@ class Comparing:
 
 def hashed_item(item: dict[str, Any], *, comparing: Comparing) -> Iterator[pa.Table]:
     """Write an item's rows and rejected records as ``read_item`` does; yield hashes, and its outputs to each bucket."""
-    task, count = ItemTask(comparing.reading), 0
+    task, count = batch_parts.ItemTask(comparing.reading), 0
     for rows in task.pieces(item):
         hashes, has_one = hashes_of(rows, comparing.reading.stream)
         at = np.flatnonzero(has_one)
@@ -113,7 +99,7 @@ def hashed_item(item: dict[str, Any], *, comparing: Comparing) -> Iterator[pa.Ta
         yield _hashed(columns)
         count += rows.num_rows
     own = [{"item": item["item"], **row} for row in task.close()]
-    parts = [{name: row[name] for name in _OF_PART} for row in own if row["kind"] == RAW]
+    parts = [{name: row[name] for name in _OF_PART} for row in own if row["kind"] == batch_parts.RAW]
     for bucket in range(comparing.buckets):
         texts = [json.dumps(row) for row in (parts if bucket else own)]
         yield _hashed({BUCKET: np.full(len(texts), bucket), "output": texts})
@@ -134,9 +120,9 @@ def judged_bucket(bucket: int, rows: pa.Table, *, comparing: Comparing) -> pa.Ta
     items = [json.loads(text) for text in rows["output"].filter(is_output).to_pylist()]
     hashed = rows.filter(pc.invert(is_output))
     schema = comparing.reading.records.parser.schema
-    parts = _Parts([each for each in items if each["kind"] == RAW], schema)
+    parts = _Parts([each for each in items if each["kind"] == batch_parts.RAW], schema)
     own = _Bucket(comparing, hashed, parts).outputs(bucket) if hashed.num_rows else []
-    return pa.Table.from_pylist([*(items if bucket == 0 else []), *own], OUTPUTS)
+    return pa.Table.from_pylist([*(items if bucket == 0 else []), *own], batch_parts.OUTPUTS)
 
 
 @dataclass(frozen=True)
@@ -147,7 +133,7 @@ class _Bucket:
     hashed: pa.Table
     parts: _Parts
 
-    def outputs(self, bucket: int) -> list[Output]:
+    def outputs(self, bucket: int) -> list[batch_parts.Output]:
         hashes = self.hashed["hash"].to_numpy().view(np.uint64)
         ends = pc.min_max(self.hashed["event_us"]).as_py()
         unique, counts = np.unique(hashes, return_counts=True)
@@ -182,7 +168,7 @@ class _Bucket:
         return _REPEATS.empty_table() if judged is None else judged.select(_REPEATS.names).cast(_REPEATS)
 
 
-def _aside(comparing: Comparing, rows: pa.Table) -> Output:
+def _aside(comparing: Comparing, rows: pa.Table) -> batch_parts.Output:
     """Write rows to a file beside the parts."""
     return {"path": write_aside(comparing.reading.raw.table, rows)}
 
@@ -194,10 +180,10 @@ _NAMES = {DUPLICATE: "duplicate", CONFLICT: "conflict"}
 class _Parts:
     """The parts of raw that items wrote, by item and number, and the columns of rows."""
 
-    entries: list[Output]
+    entries: list[batch_parts.Output]
     schema: pa.Schema
 
-    def of(self, item: int) -> list[Output]:
+    def of(self, item: int) -> list[batch_parts.Output]:
         """Return an item's parts in order."""
         own = (each for each in self.entries if each["item"] == item)
         return sorted(own, key=lambda each: int(each["number"]))
@@ -218,7 +204,9 @@ class _Parts:
         return whole
 
 
-def _rows_at(parts: list[Output], rows: npt.NDArray[np.int64], names: list[str]) -> Iterator[pa.Table]:
+def _rows_at(
+    parts: list[batch_parts.Output], rows: npt.NDArray[np.int64], names: list[str]
+) -> Iterator[pa.Table]:
     """Yield some rows of an item, by their numbers, which ascend, from its parts."""
     first = 0
     for entry in parts:
@@ -232,16 +220,16 @@ def _rows_at(parts: list[Output], rows: npt.NDArray[np.int64], names: list[str])
                 first += count
 
 
-def without_repeats(item: dict[str, Any], *, reading: Reading) -> Iterator[pa.Table]:
+def without_repeats(item: dict[str, Any], *, reading: batch_parts.Reading) -> Iterator[pa.Table]:
     """Write the rows of an item's parts of raw again but for those in files of ``repeats``; yield outputs."""
     # The files of all buckets are in order of items.
     of_item = pc.field("item") == item["item"]
     files = (source(place_at(path)) for path in item[REPEATS])
     repeats = pa.concat_tables([pq.read_table(file, filters=of_item) for file in files])
-    verdicts = np.zeros(sum(each["rows"] for each in item[RAW]), np.int8)
+    verdicts = np.zeros(sum(each["rows"] for each in item[batch_parts.RAW]), np.int8)
     verdicts[repeats["row"].to_numpy()] = repeats["verdict"].to_numpy()
-    accepted, conflicts, first = AcceptedRows(reading), [], 0
-    for entry in item[RAW]:
+    accepted, conflicts, first = batch_parts.AcceptedRows(reading), [], 0
+    for entry in item[batch_parts.RAW]:
         with pq.ParquetFile(source(place_at(entry["path"]))) as file:
             for group in range(file.num_row_groups):
                 rows = file.read_row_group(group).drop_columns("batch")
@@ -251,30 +239,30 @@ def without_repeats(item: dict[str, Any], *, reading: Reading) -> Iterator[pa.Ta
                 at = np.flatnonzero(own == CONFLICT)
                 conflicts.append(rows.take(pa.array(at)).append_column("row", pa.array(at + first)))
                 first += rows.num_rows
-    quarantine = PartWriter(reading.quarantine, reading.batch)
+    quarantine = batch_parts.PartWriter(reading.quarantine, reading.batch)
     lost = pa.concat_tables(conflicts)
     for rejected in _conflicts(lost, item, reading):
         quarantine.add(rejected)
     days = rejected_by_day(
         lost.select(["event_us"]).append_column("reason", pa.repeat("conflict", lost.num_rows))
     )
-    yield outputs(
+    yield batch_parts.outputs(
         item["item"],
         [
             *accepted.close(),
-            *written(QUARANTINE, quarantine.close()),
-            {"kind": RECORDS, "text": RecordCounts(days=days).as_text()},
+            *batch_parts.written(batch_parts.QUARANTINE, quarantine.close()),
+            {"kind": batch_parts.RECORDS, "text": RecordCounts(days=days).as_text()},
         ],
     )
 
 
-def _conflicts(rows: pa.Table, item: Output, reading: Reading) -> Iterator[pa.Table]:
+def _conflicts(rows: pa.Table, item: batch_parts.Output, reading: batch_parts.Reading) -> Iterator[pa.Table]:
     """Yield the records of rows that are conflicts, file by file.
 
     Raises SourceChanged where the file is another one by now.
     """
-    if item[KEPT]:
-        kept = _rows_at(item[KEPT], rows["row"].to_numpy(), REJECTED)
+    if item[batch_parts.KEPT]:
+        kept = _rows_at(item[batch_parts.KEPT], rows["row"].to_numpy(), batch_parts.REJECTED)
         yield from (_as_conflicts(each, reading.stream) for each in kept)
         return
     for path in pc.unique(rows["source_file"]).to_pylist():
@@ -294,7 +282,7 @@ def _as_conflicts(rows: pa.Table, stream: Stream) -> pa.Table:
     verdict = {"reason": "conflict", "detail": conflict_detail(stream)}
     for name, text in verdict.items():
         rows = rows.drop_columns(name).append_column(name, pa.repeat(text, rows.num_rows))
-    return rows.select(REJECTED)
+    return rows.select(batch_parts.REJECTED)
 
 
 def _places(rows: pa.Table) -> pa.ChunkedArray:

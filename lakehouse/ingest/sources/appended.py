@@ -16,17 +16,9 @@ from lakehouse.config.formats import SPELT
 from lakehouse.config.landing import located
 from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
+from lakehouse.ingest.sources import landed_content
 from lakehouse.ingest.sources.compressed import is_compressed
 from lakehouse.ingest.sources.files import landed
-from lakehouse.ingest.sources.landed_content import (
-    DIGITS,
-    Changed,
-    digest,
-    first_bytes,
-    landing_of,
-    lines_within,
-    opened,
-)
 from lakehouse.ingest.sources.lines import records_of
 from lakehouse.ingest.sources.manifest import LandedFile, Seen
 
@@ -52,7 +44,7 @@ def appended(name: str, now: Seen, before: LandedFile | None, source: Source) ->
         return landed(name, now, source)
     begin = before.size if before else 0
     try:
-        with opened(located(source.path, name), landing_of(source)) as content:
+        with landed_content.opened(located(source.path, name), landed_content.landing_of(source)) as content:
             end = _end_of_lines(content, begin, now.size)
             content.seek(0)
             read, lines, whole = _digests(content, begin, end)
@@ -60,7 +52,7 @@ def appended(name: str, now: Seen, before: LandedFile | None, source: Source) ->
         # The look says why it cannot be read.
         return landed(name, now, source)
     if before and read != before.digest:
-        raise Changed("it does not begin with what was read of it")
+        raise landed_content.Changed("it does not begin with what was read of it")
     if end <= begin:
         return None
     file = landed(name, Seen(end, now.mtime_ns, whole, now.version), source, begin, lines)
@@ -71,13 +63,13 @@ def appended(name: str, now: Seen, before: LandedFile | None, source: Source) ->
 def _digests(content: IO[bytes], begin: int, end: int) -> tuple[str, int, str]:
     """Return the digest of the bytes up to ``begin`` and the lines there, and the digest of those up to ``end``."""
     found, lines = hashlib.sha256(), 0
-    for block in first_bytes(content, begin):
+    for block in landed_content.first_bytes(content, begin):
         found.update(block)
         lines += block.count(b"\n")
-    read = found.hexdigest()[:DIGITS]
-    for block in first_bytes(content, end - begin):
+    read = found.hexdigest()[: landed_content.DIGITS]
+    for block in landed_content.first_bytes(content, end - begin):
         found.update(block)
-    return read, lines, found.hexdigest()[:DIGITS]
+    return read, lines, found.hexdigest()[: landed_content.DIGITS]
 
 
 def log_of(name: str, source: Source) -> list[str]:
@@ -89,10 +81,10 @@ def log_of(name: str, source: Source) -> list[str]:
 
 def with_known_lines(file: LandedFile, log: LandedFile, source: Source) -> LandedFile | None:
     """Return a file that a log was rotated to after it had grown, with the lines read before; None where it is none."""
-    path, landing = located(source.path, file.path), landing_of(source)
+    path, landing = located(source.path, file.path), landed_content.landing_of(source)
     with suppress(OSError):
-        if 0 < log.size < file.size and digest(path, landing, log.size) == log.digest:
-            return replace(file, known_lines=lines_within(path, landing, log.size))
+        if 0 < log.size < file.size and landed_content.digest(path, landing, log.size) == log.digest:
+            return replace(file, known_lines=landed_content.lines_within(path, landing, log.size))
     return None
 
 

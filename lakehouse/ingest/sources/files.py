@@ -23,19 +23,9 @@ from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
 from lakehouse.ingest.forms.line_objects import objects_of
 from lakehouse.ingest.parser.record_texts import cut_plainly
-from lakehouse.ingest.sources import object_store
+from lakehouse.ingest.sources import landed_content, object_store
 from lakehouse.ingest.sources.compressed import inflated, is_compressed
 from lakehouse.ingest.sources.heads import as_lines, as_utf8, head_of
-from lakehouse.ingest.sources.landed_content import (
-    Changed,
-    SourceChanged,
-    digest,
-    landing_of,
-    opened,
-    seen,
-    seen_of,
-    told,
-)
 from lakehouse.ingest.sources.manifest import TEXT, Columns, LandedFile, Seen, json_columns
 from lakehouse.ingest.sources.nfdump import field_names
 from lakehouse.storage.envelope import Message
@@ -89,7 +79,7 @@ def matching(source: Source, after: str = "") -> Iterator[Found]:
         if _is_finished(path) and (found := _regular(path)) is not None:
             if folder not in folders:
                 folders[folder] = os.path.join(os.path.abspath(path[: len(path) - len(name)]), "")
-            yield told(folders[folder] + name).removeprefix(landing_in), found
+            yield landed_content.told(folders[folder] + name).removeprefix(landing_in), found
 
 
 def _is_finished(path: str) -> bool:
@@ -103,7 +93,7 @@ def _regular(path: str) -> Seen | None:
         found = os.stat(path)
     except OSError:
         return None
-    return seen_of(found) if S_ISREG(found.st_mode) else None
+    return landed_content.seen_of(found) if S_ISREG(found.st_mode) else None
 
 
 def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:
@@ -131,8 +121,8 @@ def landed(name: str, known: Seen, source: Source, begin: int = 0, known_lines: 
     path, content = located(source.path, name), known.digest
     try:
         found = _look(path, source)
-        content = content or digest(path, landing_of(source, known))
-    except (StoreUnavailable, ObjectUnread, Changed, SourceChanged):
+        content = content or landed_content.digest(path, landed_content.landing_of(source, known))
+    except (StoreUnavailable, ObjectUnread, landed_content.Changed, landed_content.SourceChanged):
         raise
     except Exception as error:
         # Whatever a look at its beginning meets, a file stops no stream.
@@ -145,11 +135,12 @@ def headed_now(file: LandedFile, source: Source) -> LandedFile:
     """Return a file that was read, with its header as the declaration cuts it now; as it was where it is no more so."""
     if source.format != "csv" or file.unreadable is not None:
         return file
-    path, landing = located(source.path, file.path), landing_of(source)
+    path, landing = located(source.path, file.path), landed_content.landing_of(source)
     try:
-        now = seen(path, landing)
+        now = landed_content.seen(path, landing)
         is_same = now.size == file.size and (
-            now.mtime_ns == file.mtime_ns or (now.digest or digest(path, landing)) == file.digest
+            now.mtime_ns == file.mtime_ns
+            or (now.digest or landed_content.digest(path, landing)) == file.digest
         )
         found = _look(path, source) if is_same else None
         return replace(file, fields=found.fields, constants=found.constants) if found else file
@@ -171,7 +162,7 @@ def all_landed(
     def looked(each: Found) -> LandedFile | Exception | None:
         try:
             return look(*each, source)
-        except (ObjectUnread, Changed, SourceChanged) as error:
+        except (ObjectUnread, landed_content.Changed, landed_content.SourceChanged) as error:
             return error
 
     with ThreadPoolExecutor(_LOOKS if is_remote(source.path) else 1) as pool:
@@ -190,7 +181,9 @@ def _look(path: str, source: Source) -> Look:
         lines = _payloads(path, source) if source.kind == "mqtt" else _sample(path, source)
         return Look(None, json_columns(lines))
     if source.format == "parquet":
-        with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
+        with landed_content.opened(
+            path, landed_content.landing_of(source), object_store.HEAD_BYTES
+        ) as content:
             schema = pyarrow.parquet.read_schema(content)
         return Look(tuple(schema.names), {column.name: str(column.type) for column in schema})
     if source.format == "zeek":
@@ -199,7 +192,7 @@ def _look(path: str, source: Source) -> Look:
         # What compiles loads slowly: only those who have captures wait for it.
         from lakehouse.ingest.sources.packets import packet_fields
 
-        return Look(packet_fields(path, landing_of(source)))
+        return Look(packet_fields(path, landed_content.landing_of(source)))
     head = head_of(islice(_head(path, source), _MOST_HEAD_LINES), source)
     fields = _cut(head.names, source)
     _require_few(fields)
@@ -308,7 +301,7 @@ def _sample(path: str, source: Source) -> list[str]:
 def _head(path: str, source: Source) -> Iterator[str]:
     """Yield the lines of a file, each up to some length. Raises EOFError where the file is damaged."""
     rest, mark = b"", "\ufeff"
-    with opened(path, landing_of(source), object_store.HEAD_BYTES) as content:
+    with landed_content.opened(path, landed_content.landing_of(source), object_store.HEAD_BYTES) as content:
         pieces = inflated(content, path, 1) if is_compressed(path) else _pieces(content)
         for block, fault in as_lines(as_utf8(pieces, source.encoding), source):
             *lines, rest = (rest + block).split(b"\n")

@@ -4,13 +4,13 @@ Aggregates that mean the same get one form, so that what is kept for a query fit
 open is put in order, which is sides, join attributes, values, and the aggregates that only HAVING reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, permutations, product
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
+
+from sqlglot import exp
 
 from lakehouse.queries.aggregate.parse_answers import HIDDEN, Answers, Call
 from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, Method, shape_of
@@ -39,9 +39,6 @@ from lakehouse.queries.language.tree import (
     sources_of,
     tables_of,
 )
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 MOST_STREAMS = 6
 

@@ -1,11 +1,10 @@
 """Answers of an aggregate: columns of GROUP BY, aggregates of SELECT, and what HAVING asks of both."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from sqlglot import exp
 
 from lakehouse.config.columns import Column, sql_type
 from lakehouse.config.problems import nearest
@@ -14,9 +13,6 @@ from lakehouse.queries.language.conditions import conjuncts
 from lakehouse.queries.language.filters import check_filter, check_value, presence_sql, value_sql
 from lakehouse.queries.language.text import DIALECT
 from lakehouse.queries.language.tree import Names, Place, Read, check_output, offset_of, refuse_rest
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 # What tables of answers and alarms have beside the query's own columns and RESERVED, stored and published.
 ANSWER_COLUMNS = frozenset(
@@ -93,8 +89,6 @@ class Answers:
 
     def meaning(self, node: exp.Expr) -> str | Call | None:
         """Return the group that a node of HAVING names, or the aggregate that it names or is; None for neither."""
-        from sqlglot import exp
-
         if not isinstance(node, exp.Column):
             return self._call(node)
         name = node.name.lower()
@@ -116,15 +110,11 @@ class Answers:
 
     def hidden(self) -> set[Call]:
         """Return the aggregates that only HAVING reads."""
-        from sqlglot import exp
-
         found = {self.meaning(each) for node in self.having for each in node.find_all(exp.AggFunc)}
         return {call for call in found if isinstance(call, Call)} - set(self.measures.values())
 
     def _grouped(self, group: exp.Group | None) -> dict[Place, int]:
         """Return the columns of GROUP BY, of equal ones the first, and where they are named."""
-        from sqlglot import exp
-
         columns: dict[Place, int] = {}
         if group is not None:
             refuse_rest(group, {"expressions"}, self.faults)
@@ -143,8 +133,6 @@ class Answers:
         return self.names.equated.are_equal((one, two))
 
     def _add_output(self, node: exp.Expr, grouped: Iterable[Place]) -> None:
-        from sqlglot import exp
-
         inner, alias = node.unalias(), node.alias.lower()
         if isinstance(inner, exp.Column) and not isinstance(inner.this, exp.Star):
             if place := self._place(inner):
@@ -176,8 +164,6 @@ class Answers:
 
     def _name_of(self, node: exp.Expr, call: Call) -> str | None:
         """Return the name of an aggregate that is given none."""
-        from sqlglot import exp
-
         if call.value is None:
             return call.function
         argument = node.this.unnest()
@@ -187,8 +173,6 @@ class Answers:
         return None
 
     def _call(self, node: exp.Expr) -> Call | None:
-        from sqlglot import exp
-
         function = _FUNCTIONS.get(type(node).__name__)
         if function is None:
             name = _spelling(node).partition("(")[0]
@@ -204,8 +188,6 @@ class Answers:
 
     def _call_of_value(self, function: Function, value: exp.Expr) -> Call | None:
         """Return an aggregate of a value, which must be of one side, and for all but COUNT a number."""
-        from sqlglot import exp
-
         found = [self.names.read(column) for column in value.find_all(exp.Column)]
         sides = {read.side for read in found if read}
         if None in found:
@@ -243,8 +225,6 @@ class Answers:
         self.faults.add(offset_of(node), f"{_spelling(node)}, which is not in GROUP BY", expected)
 
     def _check_condition(self, node: exp.Expr) -> None:
-        from sqlglot import exp
-
         unknown = list(node.find_all(exp.Anonymous))
         for each in unknown:
             self._call(each)

@@ -3,11 +3,10 @@
 Cost: the answers that came, and those that they replace; one sort of all where none are shared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, measure_in_words
@@ -34,9 +33,6 @@ from lakehouse.serving.segments.row_store import Appended, RowStore
 from lakehouse.serving.segments.shared_rows import SharedRows
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,8 @@
 """Join attributes of many streams: equalities of columns. All else filters one stream."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+
+from sqlglot import exp
 
 from lakehouse.queries.kind import Conjunct
 from lakehouse.queries.language.conditions import conjuncts
@@ -11,9 +10,6 @@ from lakehouse.queries.language.filters import call_in, read_condition
 from lakehouse.queries.language.predicates import Find
 from lakehouse.queries.language.text import DIALECT
 from lakehouse.queries.language.tree import Names, Place, Read, offset_of
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 # By side the column that has a join attribute's value.
 Attribute = dict[int, str]
@@ -77,8 +73,6 @@ def _columns_by_side(places: Iterable[Place]) -> dict[int, list[str]]:
 
 
 def _as_equality(node: exp.Expr) -> tuple[exp.Column, exp.Column] | None:
-    from sqlglot import exp
-
     if not isinstance(node, exp.EQ):
         return None
     one, two = node.this.unnest(), node.expression.unnest()
@@ -107,8 +101,6 @@ def _is_attribute(one: Read, two: Read) -> bool:
 
 def _filter(node: exp.Expr, names: Names, predicates: Find) -> tuple[int, Conjunct] | None:
     """Return a condition with the number of its side; None where it is an equality that joins, or cannot be run."""
-    from sqlglot import exp
-
     found = [names.read(column) for column in node.find_all(exp.Column)]
     reads = [read for read in found if read]
     is_read = len(reads) == len(found)

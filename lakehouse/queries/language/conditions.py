@@ -10,17 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor
-from typing import TYPE_CHECKING
 
-from lakehouse.algorithms.late_join.conditions import Comparison, Condition
+from sqlglot import exp
+
+from lakehouse.algorithms.late_join.conditions import Band, Comparison, Condition, Distance, Equality
 from lakehouse.queries.kind import Conjunct
 from lakehouse.queries.language.filters import call_in, is_distance, read_condition
 from lakehouse.queries.language.predicates import Find
 from lakehouse.queries.language.tree import Names, Read, offset_of
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 # The digits after the point of a column, by side and name; None for a double.
 ScaleOf = Callable[[int, str], int | None]
@@ -84,8 +81,6 @@ class Matching:
         ``scale_of``: the digits after the point of a column, by side and name; None for a double. Numbers are compared
         as doubles if one of them is.
         """
-        from lakehouse.algorithms.late_join.conditions import Band, Distance, Equality
-
         near = sorted(self.near)
         main = None if self.keys or self.reach or not near else near.pop(0)
         compared = sorted(self.compared | {each for band in near for each in _as_comparisons(band)})
@@ -118,8 +113,6 @@ class _Beside:
 
 def _comparison(each: Compared, pairs: list[_Beside], scale_of: ScaleOf) -> Comparison:
     """Return a comparison by the place of its columns, which are put behind ``pairs`` if they have none yet."""
-    from lakehouse.algorithms.late_join.conditions import Comparison
-
     scale = _common_scale(scale_of, (each.left, each.right))
     own = _Beside(each.left, each.right, scale)
     if own not in pairs:
@@ -156,8 +149,6 @@ def _as_comparisons(band: Near) -> Iterator[Compared]:
 
 def conjuncts(node: exp.Expr | None) -> Iterator[exp.Expr]:
     """Yield what is joined by AND; a BETWEEN is two comparisons."""
-    from sqlglot import exp
-
     match node:
         case None:
             return
@@ -178,8 +169,6 @@ def add_conjunct(node: exp.Expr, names: Names, matching: Matching, predicates: F
 
     ``predicates``: finds one of the operator's own, which filter one side.
     """
-    from sqlglot import exp
-
     reads = [names.read(column) for column in node.find_all(exp.Column)]
     is_joining = None not in reads and len({read.side for read in reads if read}) > 1
     if is_joining and not call_in(node):
@@ -197,8 +186,6 @@ class _Joined:
         self.matching = matching
 
     def add(self, node: exp.Expr) -> None:
-        from sqlglot import exp
-
         one, two = node.this, node.expression
         operator = _OPERATORS.get(type(node).__name__)
         if operator is None:
@@ -249,8 +236,6 @@ class _Joined:
             self.matching.near.add(Near(scaled, left, right))
 
     def _add_reach(self, measure: exp.Expr, radius: Fraction) -> None:
-        from sqlglot import exp
-
         reads = [self.names.read(each) for each in measure.expressions if isinstance(each, exp.Column)]
         sides = [read.side for read in reads if read]
         if len(measure.expressions) != 4 or sides not in ([0, 0, 1, 1], [1, 1, 0, 0]):
@@ -263,8 +248,6 @@ class _Joined:
         return None
 
     def _add_comparison(self, node: exp.Expr, operator: str) -> None:
-        from sqlglot import exp
-
         found = self._difference(
             exp.Sub(this=exp.Paren(this=node.this.copy()), expression=exp.Paren(this=node.expression.copy()))
         )
@@ -313,8 +296,6 @@ class _Linear:
 
     def of(self, node: exp.Expr) -> _Sum | None:
         """Return the sum that a node is; None, with the reason noted, where it is none."""
-        from sqlglot import exp
-
         match node:
             case exp.Column():
                 read = self.names.read(node)
@@ -333,8 +314,6 @@ class _Linear:
         return None
 
     def _of_two(self, node: exp.Expr) -> _Sum | None:
-        from sqlglot import exp
-
         one, two = self.of(node.this), self.of(node.expression)
         if one is None or two is None:
             return None

@@ -4,11 +4,11 @@ Only what is listed here is let through: each row alone decides, and no row can 
 side of a query is a comparison, or the call of a predicate of the operator's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from math import isfinite
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+from sqlglot import exp
 
 from lakehouse.config.columns import Column
 from lakehouse.queries.kind import Conjunct, PythonCall
@@ -16,9 +16,6 @@ from lakehouse.queries.language.predicates import Find, NoPredicate
 from lakehouse.queries.language.text import DIALECT
 from lakehouse.queries.language.tokens import Faults
 from lakehouse.queries.language.tree import Names, Read, offset_of
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 _ALONE = "the call of a predicate that stands by itself between ANDs"
 TEXT, NUMBER, BOOLEAN, ANY = "text", "a number", "true or false", "null"
@@ -46,8 +43,6 @@ def is_distance(node: exp.Expr) -> bool:
 
 def call_in(node: exp.Expr) -> exp.Anonymous | None:
     """Return the call of a predicate that a condition is or has within; None for none."""
-    from sqlglot import exp
-
     return next((each for each in node.find_all(exp.Anonymous) if not is_distance(each)), None)
 
 
@@ -57,8 +52,6 @@ def read_condition(node: exp.Expr, names: Names, predicates: Find) -> tuple[int,
     Comparisons must be known to read no more than one side; calls are looked at here. ``predicates``: finds one of the
     operator's own.
     """
-    from sqlglot import exp
-
     if isinstance(node, exp.Anonymous):
         return _call(node, names, predicates)
     if nested := call_in(node):
@@ -102,8 +95,6 @@ def _call(node: exp.Anonymous, names: Names, predicates: Find) -> tuple[int, Con
 
 def _arguments(node: exp.Anonymous, names: Names) -> Iterator[Read]:
     """Yield the columns that a call is given; what is none is noted."""
-    from sqlglot import exp
-
     for each in node.expressions:
         if not isinstance(each, exp.Column):
             names.faults.add(offset_of(each), _as_written(each), "a plain column")
@@ -143,7 +134,6 @@ def filter_sql(node: exp.Expr, name_of: Callable[[exp.Expr], str] = lambda node:
 
     Columns are reckoned with as doubles, which cannot overflow, as whole numbers would.
     """
-    from sqlglot import exp
 
     def bare(each: exp.Expr) -> exp.Expr:
         if not isinstance(each, exp.Column | exp.AggFunc):
@@ -170,8 +160,6 @@ def presence_sql(node: exp.Column) -> str:
 
 def _kind(node: exp.Expr, columns: Columns) -> str | None:
     """Return what kind of value a node is; None where something below it is wrong and was noted."""
-    from sqlglot import exp
-
     match node:
         case exp.Column() | exp.AggFunc():
             column = columns.column(node)
@@ -234,14 +222,10 @@ def _all_of(operands: list[exp.Expr], wanted: str | None, columns: Columns) -> s
 
 
 def _is_safe_divisor(node: exp.Expr) -> bool:
-    from sqlglot import exp
-
     return isinstance(node, exp.Literal) and not node.is_string and float(node.this) != 0
 
 
 def _is_safe_pattern(node: exp.Expr) -> bool:
-    from sqlglot import exp
-
     return isinstance(node, exp.Literal) and node.is_string and "\\" not in node.this
 
 

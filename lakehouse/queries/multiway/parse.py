@@ -1,9 +1,8 @@
 """A SELECT over three to eight streams, read into the join that it asks for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from sqlglot import exp
 
 from lakehouse.queries.kind import of_side
 from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
@@ -22,9 +21,6 @@ from lakehouse.queries.language.tree import (
     tables_of,
 )
 from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 MOST_STREAMS = 8
 # What a table of results has beside the query's own columns and RESERVED, where it is stored and where it is published.

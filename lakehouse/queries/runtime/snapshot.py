@@ -7,12 +7,12 @@ DuckDB reads the data files of the query's tables in place; nothing is copied be
 since the version before, and their metrics; one sort of all rows if it shares none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+import duckdb
 
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.config.columns import Column
@@ -33,9 +33,6 @@ from lakehouse.serving.segments.shared_rows import SharedRows
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import bounds, files_between, table_id
 from sql import statement
-
-if TYPE_CHECKING:
-    import duckdb
 
 _SUMS = {name: name for name in ("rows", "missed", "refused", "unusable")}
 # The values of a query before anything is finished, besides its sums.

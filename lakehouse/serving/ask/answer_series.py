@@ -3,12 +3,11 @@
 Uses the macro ``answer_series`` of the published file. Cost: the answers of the range are read once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.serving.ask.limits import TIMEOUT_S, limited
 from lakehouse.serving.ask.question import (
@@ -24,9 +23,6 @@ from lakehouse.serving.ask.series import MOST_KEYS, Key, check_lines, check_size
 from lakehouse.serving.literals import text, text_map
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
 from lakehouse.storage.layout import Home
-
-if TYPE_CHECKING:
-    import duckdb
 
 _COLUMNS = "epoch_us(starts_at), epoch_us(ends_at), value, low, high, ticks, answers, holding, final"
 

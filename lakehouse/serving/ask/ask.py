@@ -4,12 +4,11 @@ Uses the macros of the published file, or the raw rows if ``exact`` asks for the
 file and DuckDB's planning; a few nodes per level.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.serving.ask.ladder import chosen_grouping
 from lakehouse.serving.ask.limits import TIMEOUT_S, limited
@@ -27,9 +26,6 @@ from lakehouse.serving.ask.question import (
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
 from lakehouse.storage.layout import Home
-
-if TYPE_CHECKING:
-    import duckdb
 
 # How many values of a key an error names.
 _NAMED = 10

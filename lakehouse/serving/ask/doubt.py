@@ -1,11 +1,9 @@
 """Sentences for people about rows that an answer cannot be sure of: that may repeat others, or may be missing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
+import duckdb
 import numpy as np
 
 from lakehouse.algorithms.ingest.double_hour import double_hours
@@ -13,9 +11,6 @@ from lakehouse.serving.ask.ladder import Doubtful, ladder_of
 from lakehouse.serving.ask.question import Answer, Question
 from lakehouse.serving.literals import text
 from lakehouse.storage.doubtful import counted
-
-if TYPE_CHECKING:
-    import duckdb
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A sentence names so many hours.

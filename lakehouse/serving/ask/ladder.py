@@ -3,18 +3,15 @@
 A published file never changes, so the result is kept with the connection.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import duckdb
 
 from lakehouse.algorithms.rollup.refinement import MOST_READS
 from lakehouse.serving.ask.question import INCREASE, Question, kept
 from lakehouse.serving.literals import text
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 class Grouping(NamedTuple):

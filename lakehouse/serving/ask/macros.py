@@ -5,18 +5,15 @@ connection plans once. If an answer says that its cut nodes should be refined, t
 nodes of a finer grouping (refinement.py). Cost: DuckDB's planning; a few nodes per level and series.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from lakehouse.serving.ask import one_series, parts
 from lakehouse.serving.ask.ladder import is_refined, ladder_of
 from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order, planned
 from lakehouse.serving.literals import text, texts
-
-if TYPE_CHECKING:
-    import duckdb
 
 COLUMNS = (
     "value, low, high, exact, exact_value, rows, nodes_read, finest_granularity_us, as_of_version, key, grouping, "

@@ -4,18 +4,14 @@ An answer counts values, and the measure ``*`` counts rows; the rest has no valu
 such rows at all, so most questions need no second one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Answer, Question
 from lakehouse.serving.literals import text
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 @dataclass(frozen=True)

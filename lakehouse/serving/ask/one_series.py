@@ -5,18 +5,14 @@ changes, so they are kept with the connection, and the macros begin where they r
 find them: by key, about several series, of counters, whose cut nodes are refined, and over rows in doubt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.serving.ask.ladder import Ladder, chosen_grouping, ladder_of
 from lakehouse.serving.ask.question import INCREASE, Question, kept, planned
 from lakehouse.serving.literals import literal, texts
-
-if TYPE_CHECKING:
-    import duckdb
 
 _MOST_SERIES = 10_000
 _Series = tuple[int, tuple[str | None, ...]]

@@ -4,18 +4,14 @@ If each key is one series, any part of the series answers part of the question. 
 their keys, so a part reads neighbouring nodes. Cost: memory for ``SERIES`` of them, and the answers kept.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.serving.ask.ladder import chosen_grouping
 from lakehouse.serving.ask.question import INCREASE, Question
 from lakehouse.serving.literals import text
-
-if TYPE_CHECKING:
-    import duckdb
 
 # Few enough that the nodes of all of them, even if several segments hold them, fit into a reader's memory.
 SERIES = 10_000

@@ -5,12 +5,12 @@ nodes that fit it, as ``ask`` would. Cost: planning, then a few nodes per level,
 first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from lakehouse.serving.ask import parts
 from lakehouse.serving.ask.ladder import is_refined
@@ -30,9 +30,6 @@ from lakehouse.serving.ask.question import (
 from lakehouse.serving.literals import text, text_map, texts
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
 from lakehouse.storage.layout import Home
-
-if TYPE_CHECKING:
-    import duckdb
 
 MOST_POINTS = 10_000
 # More lines than this cannot be told apart on one page, nor read on one screen.

@@ -1,11 +1,8 @@
 """Waits of the repaired pairs of a join, over event time. Cost: one pass over the pairs' times."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import duckdb
+import duckdb
 
 _WAITED = {
     "wait_mean_us": "avg(wait_us)",

@@ -6,16 +6,13 @@
 Cost: the partial nodes and, for each node that they belong to, the nodes below it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from lakehouse.serving.publish.node_rows import Numbered, write_counters
 from lakehouse.serving.segments.segments import BLOCK, COUNTER_COLUMNS
-
-if TYPE_CHECKING:
-    import duckdb
 
 _COLUMNS = COUNTER_COLUMNS.split(", ")
 # The kernel's fields, by the columns in which they are stored.

@@ -9,14 +9,13 @@ Macros copied from another database are not bound again. The copy is in memory, 
 or from other statements.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.algorithms.rollup.refinement import MOST_READS
 from lakehouse.algorithms.rollup.rounding import NAMED
@@ -25,9 +24,6 @@ from lakehouse.serving.publish.query_snapshot import write_alone
 from lakehouse.serving.segments.row_store import PLACE, statements_of
 from lakehouse.serving.segments.segments import NEWEST, places
 from sql import statement
-
-if TYPE_CHECKING:
-    import duckdb
 
 TABLE_FILES = ("tables", "segment", "queries")
 _AGGREGATES = ("sum", "count", "avg", "min", "max", "increase")

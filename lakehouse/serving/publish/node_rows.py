@@ -5,20 +5,16 @@ question reads one measure. They are sorted by slot, then start: a slot is one m
 question touches a few row groups. Cost: one sort of the wide nodes; memory as DuckDB needs, it spills.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
 from lakehouse.config.stream import COUNTER_PARTS
 from lakehouse.serving.literals import literal, name, text
 from lakehouse.serving.publish.snapshot import ROWS, PublishedMeasure, StreamSnapshot
 from lakehouse.serving.segments.segments import BLOCK
-
-if TYPE_CHECKING:
-    import duckdb
 
 COUNTER_COLUMNS = ("n", "first_us", "last_us", "first", "last", "max", "drops_low", "drops_high")
 # The blocks of slots of one stream: at most this many measures times levels.

@@ -25,23 +25,9 @@ from lakehouse.serving.segments.merge import Stored
 from lakehouse.serving.segments.previous import attach_previous, published_streams
 from lakehouse.serving.segments.row_store import RowStore
 from lakehouse.serving.table_reader import named_rows
+from lakehouse.serving.versions import versions
 from lakehouse.serving.versions.downloads import downloading
 from lakehouse.serving.versions.store_versions import drop, upload
-from lakehouse.serving.versions.versions import (
-    collect,
-    current_version,
-    database_path,
-    discard_drafts,
-    draft_path,
-    files_of_version,
-    hold_current,
-    next_version,
-    place,
-    place_segment,
-    point_to,
-    publisher,
-    segment_path,
-)
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
 
@@ -76,22 +62,22 @@ def publish(
     Raises TotalsDiffer if a total differs from the rollup's; readers see no change.
     """
     folder = home.serving
-    with publisher(home):
+    with versions.publisher(home):
         if not in_full and is_current(home, streams, queries, withheld):
-            return _published(folder, current_version(folder) or 0, is_new=False)
-        version, store = next_version(folder), home.published
-        draft = draft_path(folder, f"{version:08d}")
+            return _published(folder, versions.current_version(folder) or 0, is_new=False)
+        version, store = versions.next_version(folder), home.published
+        draft = versions.draft_path(folder, f"{version:08d}")
         try:
             # The version to share with, None for none, and whether only its withheld streams are shared.
-            shared = (None if in_full and not withheld else current_version(folder)), in_full
+            shared = (None if in_full and not withheld else versions.current_version(folder)), in_full
             nodes, rows, compared = _write(home, version, draft, (streams, queries, withheld), shared)
             if store is not None:
                 upload(store, folder, version, draft, _parts(folder, nodes, rows))
             with downloading(folder) if store is not None else nullcontext():
                 _place(folder, version, draft, nodes, rows)
-                removed = collect(folder, keep_versions)
+                removed = versions.collect(folder, keep_versions)
         finally:
-            discard_drafts(folder)
+            versions.discard_drafts(folder)
         if store is not None:
             drop(store, keep_versions)
     return _published(folder, version, is_new=True, compared=compared, removed=removed)
@@ -124,7 +110,7 @@ def publish_agreeing(
 
 def _parts(folder: Path, *stored: Stored | RowStore) -> dict[str, Path]:
     """Return where the segments of a version are now; new ones are drafts."""
-    found = {segment: segment_path(folder, segment) for one in stored for segment in one.segments}
+    found = {segment: versions.segment_path(folder, segment) for one in stored for segment in one.segments}
     return found | {one.segments[-1]: one.written for one in stored if one.written}
 
 
@@ -132,11 +118,11 @@ def _place(folder: Path, version: int, draft: Path, *stored: Stored | RowStore) 
     """Rename the written files to their final names, then move the pointer."""
     for one in stored:
         if one.written:
-            place_segment(folder, one.segments[-1], one.written)
+            versions.place_segment(folder, one.segments[-1], one.written)
         crash_point("publish.segment-written")
-    place(folder, version, draft, [segment for one in stored for segment in one.segments])
+    versions.place(folder, version, draft, [segment for one in stored for segment in one.segments])
     crash_point("publish.file-written")
-    point_to(folder, version)
+    versions.point_to(folder, version)
     crash_point("publish.pointer-moved")
 
 
@@ -193,7 +179,7 @@ def drift(home: Home, streams: Sequence[StreamSnapshot]) -> str | None:
 
     Cost: one pass over all nodes.
     """
-    with hold_current(home.serving) as held, connect_locked(held.path) as connection:
+    with versions.hold_current(home.serving) as held, connect_locked(held.path) as connection:
         try:
             reconcile(connection, streams)
         except TotalsDiffer as found:
@@ -204,11 +190,11 @@ def drift(home: Home, streams: Sequence[StreamSnapshot]) -> str | None:
 def _published(
     folder: Path, version: int, *, is_new: bool, compared: int = 0, removed: Sequence[int] = ()
 ) -> Published:
-    with connect_locked(database_path(folder, version)) as connection:
+    with connect_locked(versions.database_path(folder, version)) as connection:
         counted = "(SELECT ifnull(sum(nodes), 0)::BIGINT FROM streams)"
         row = connection.execute(f"SELECT {counted}, anew_us FROM publication").fetchone()
     assert row is not None
-    size = sum(path.stat().st_size for path in files_of_version(folder, version))
+    size = sum(path.stat().st_size for path in versions.files_of_version(folder, version))
     return Published(version, is_new, row[0], size, compared, row[1], tuple(removed))
 
 
@@ -216,9 +202,9 @@ def _published(
 def kept_open(home: Home) -> Iterator[None]:
     """Keep the current version open; opening it costs a question 20 ms of processor time otherwise."""
     with ExitStack() as opened:
-        if current_version(home.serving) is not None:
+        if versions.current_version(home.serving) is not None:
             # Connections to one file share an instance of DuckDB. It does not keep the file from being deleted.
-            with hold_current(home.serving) as held:
+            with versions.hold_current(home.serving) as held:
                 opened.enter_context(connect_locked(held.path))
         yield
 
@@ -233,8 +219,8 @@ def published_queries(home: Home) -> Mapping[str, dict[str, Any]]:
 @contextmanager
 def _current(home: Home) -> Iterator[duckdb.DuckDBPyConnection | None]:
     """Open the current version; None before the first publish."""
-    if current_version(home.serving) is None:
+    if versions.current_version(home.serving) is None:
         yield None
         return
-    with hold_current(home.serving) as held, connect_locked(held.path) as connection:
+    with versions.hold_current(home.serving) as held, connect_locked(held.path) as connection:
         yield connection

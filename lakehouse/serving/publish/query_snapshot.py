@@ -3,20 +3,16 @@
 Snapshots are plain values, so the fingerprint of a version is known before anything is written.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.serving.literals import literal, name, text
 from lakehouse.serving.segments.row_store import RowStore
 from sql import statement
-
-if TYPE_CHECKING:
-    import duckdb
 
 _SHARED_COLUMNS = (
     *("kind", "description", "statement", "batches", "repairs", "repaired_through", "repaired_us", "rows"),

@@ -3,18 +3,14 @@
 Nodes and rows of a withheld stream are shared like those of a stream without changes; what describes it is copied.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.serving.literals import literal, row, text
 from lakehouse.serving.segments.previous import Previous
-
-if TYPE_CHECKING:
-    import duckdb
 
 _DESCRIBING = ("streams", "measures", "levels", "ladder", "quarantine")
 _LOST = "; another Tidemark published its last state, in a form that cannot be taken over"

@@ -22,18 +22,11 @@ from lakehouse.serving.quality.verdicts import DAY_US, moment, rules_of, subject
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.serving.table_reader import named_rows
 from lakehouse.serving.versions.versions import NotPublished
+from lakehouse.storage import profiles
 from lakehouse.storage.control.manifests import names_in
 from lakehouse.storage.control.store import store_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.masks import form_of
-from lakehouse.storage.profiles import (
-    ROWS,
-    ColumnProfile,
-    day_text,
-    last_day,
-    profile_of,
-    read_profile,
-)
 
 REASONS = {
     "malformed": "The record cannot be split into fields.",
@@ -230,30 +223,30 @@ def profile_rows(layout: Home, stream: str, day_us: int) -> list[Fields]:
 
     Each has its figures of ``DAYS`` days, as ``trend``; none of a stream without a profile.
     """
-    newest_us = last_day(layout, stream)
+    newest_us = profiles.last_day(layout, stream)
     if newest_us is None:
         return []
     end_us = min(newest_us, day_us) + DAY_US
-    days = read_profile(layout, stream, end_us - DAYS * DAY_US, end_us)
+    days = profiles.read_profile(layout, stream, end_us - DAYS * DAY_US, end_us)
     if not days:
         return []
     return [
         row
         | {
             "trend": [
-                {"day": day_text(start_us), "value": _value(columns[row["column"]])}
+                {"day": profiles.day_text(start_us), "value": _value(columns[row["column"]])}
                 for start_us, columns in days.items()
                 if row["column"] in columns
             ]
         }
-        for row in profile_of(layout, stream, day_text(max(days)))
+        for row in profiles.profile_of(layout, stream, profiles.day_text(max(days)))
     ]
 
 
-def _value(column: ColumnProfile) -> float | None:
+def _value(column: profiles.ColumnProfile) -> float | None:
     """Return the mean of numbers, the rows of the day itself, and of texts the share of rows with a value."""
     summary = column.summary
-    if column.column == ROWS:
+    if column.column == profiles.ROWS:
         return float(summary.rows)
     if summary.low is not None:
         return summary.mean

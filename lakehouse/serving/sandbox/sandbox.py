@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from lakehouse.config.config_paths import located, store_url
 from lakehouse.serving.sandbox.limits import MEMORY_MB, TIMEOUT_S
@@ -26,9 +28,6 @@ from lakehouse.serving.sandbox.together import TooMuchTogether, counted
 from lakehouse.serving.versions.downloads import hold_downloaded
 from lakehouse.serving.versions.versions import Hold
 from lakehouse.storage.layout import Home
-
-if TYPE_CHECKING:
-    import duckdb
 
 _ROOT = Path(__file__).resolve().parents[3]
 _GRACE_S = 1.0

@@ -4,21 +4,17 @@ Cost: the rows written. Each publish writes the nodes in the version's own table
 then written once or a few times for each of at most ``MOST_SEGMENTS`` sizes, each several times the next.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.serving.literals import text
 from lakehouse.serving.segments.previous import Previous
 from lakehouse.serving.segments.segments import BLOCK, COLUMNS, catalog, new_segment, newest_rows, seal
 from lakehouse.serving.versions.versions import draft_path
 from sql import statement
-
-if TYPE_CHECKING:
-    import duckdb
 
 # Rows in a row group. A question looks at the bounds of each row group, and reads each column of those that may have
 # its nodes: small ones are best for few nodes, and for tens of millions there would be too many bounds.

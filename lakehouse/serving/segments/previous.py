@@ -1,19 +1,15 @@
 """The parts of the previous version that a new one may share, from that version's tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.serving.literals import text
 from lakehouse.serving.segments.segments import attach, of_nodes, of_rows
 from lakehouse.serving.segments.shared_rows import RowsBefore
 from lakehouse.serving.versions.versions import database_path, segments_of
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 @dataclass(frozen=True)

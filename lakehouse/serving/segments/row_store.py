@@ -7,12 +7,12 @@ As with nodes (merge.py), each publish writes a row while there are few, and mer
 publish: the new rows, at most ``OWN_ROWS``, and sometimes a merge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from lakehouse.serving.literals import literal, name, parquet, row, text
 from lakehouse.serving.segments.merge import Size, remaining, share_kept, sizes_of
@@ -24,9 +24,6 @@ from lakehouse.storage.tables.appends import appended_since, before_appended
 from lakehouse.storage.tables.table_log import files_between, newest_version, table_id
 from lakehouse.storage.tables.tables_place import place_at
 from sql import statement
-
-if TYPE_CHECKING:
-    import duckdb
 
 OWN_ROWS = 100_000
 # With more keys than this, most stored rows are near one of them.

@@ -11,18 +11,14 @@ keeps are skipped by readers and deleted by the next merge.
 Rows of the ledger and of queries are in segments of their own, 00000007r.duckdb, of the same form; see row_store.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from lakehouse.serving.literals import text
 from lakehouse.serving.versions.versions import segment_path
-
-if TYPE_CHECKING:
-    import duckdb
 
 # A measure's level has a block of slots; its place in it is the number of the series.
 BLOCK = 2**32
