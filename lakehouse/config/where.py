@@ -10,6 +10,7 @@ from pydantic import AfterValidator
 # text or number).
 Condition = tuple[Any, ...]
 _COMPARISONS = {"EQ": "EQ", "NEQ": "NEQ", "LT": "GT", "LTE": "GTE", "GT": "LT", "GTE": "LTE"}
+_ARGUMENTS = ("this", "expression", "expressions", "low", "high", "negate")
 _EXPECTED = (
     "expected comparisons of a field with a text or number, IN, BETWEEN, LIKE, IS NULL, AND, OR and NOT, "
     "such as \"event_type = 'flow' AND flow.pkts > 1\""
@@ -31,6 +32,9 @@ def condition(where: str) -> Condition:
 
 def _read(node: Any) -> Condition:
     kind, args = type(node).__name__, node.args
+    # Such as SYMMETRIC of BETWEEN: what is not known is not passed over.
+    if any(value for name, value in args.items() if name not in _ARGUMENTS):
+        raise ValueError(f"{_EXPECTED}; found {node.sql(dialect='duckdb')!r}")
     if kind == "Paren":
         return _read(node.this)
     if kind in ("And", "Or"):

@@ -115,7 +115,18 @@ def test_paths_lead_as_deep_as_they_are_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["", "1", "a", "a = b", "count(*) = 1", "SELECT 1", "a = ", "a IN (SELECT 1)"]
+    "where",
+    [
+        "",
+        "1",
+        "a",
+        "a = b",
+        "count(*) = 1",
+        "SELECT 1",
+        "a = ",
+        "a IN (SELECT 1)",
+        "a BETWEEN SYMMETRIC 2 AND 1",
+    ],
 )
 def test_what_is_no_condition_is_refused(lakehouse_of: Make, where: str) -> None:
     with pytest.raises(ConfigError, match=r"streams\.flows\.source\.where"):
