@@ -36,7 +36,7 @@ def rows(path: Path, preset: str, **source: Any) -> list[tuple[int, int, str | N
 @pytest.mark.parametrize("preset", NAMES)
 def test_a_damaged_file_is_read_or_rejected_line_by_line(tmp_path: Path, preset: str) -> None:
     content = CASES[preset][1].encode()
-    files = [*damaged(content, "", 60, seed=7), *truncated(content, "", step=max(1, len(content) // 40))]
+    files = [*damaged(content, "", 30, seed=7), *truncated(content, "", step=max(1, len(content) // 20))]
     for name, each in files:
         (tmp_path / name).write_bytes(each + b"\n")
 
