@@ -101,12 +101,12 @@ def _points_of(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the points of a document, each with its own members and what is known of its metric."""
     for resource in document["resourceMetrics"]:
         about: dict[str, Any] = {"resource": _attributes(resource.get("resource") or {})}
-        for scope in resource.get("scopeMetrics", ()):
+        for scope in resource.get("scopeMetrics") or ():
             about["scope"] = (scope.get("scope") or {}).get("name")
             for metric in scope["metrics"]:
                 of = {"metric": metric["name"], "unit": metric.get("unit")}
                 for kind, data in metric.items():
-                    points = data.get("dataPoints", ()) if isinstance(data, dict) else ()
+                    points = data.get("dataPoints") or () if isinstance(data, dict) else ()
                     for point in points:
                         value = point.get("asDouble", point.get("asInt", point.get("sum")))
                         own = {"kind": kind, "value": value, "attributes": _attributes(point)}
@@ -115,7 +115,7 @@ def _points_of(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _attributes(holder: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of something by name, with an underscore for each dot."""
-    pairs = holder.get("attributes", ())
+    pairs = holder.get("attributes") or ()
     return {each["key"].replace(".", "_"): next(iter(each["value"].values()), None) for each in pairs}
 
 
