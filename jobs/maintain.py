@@ -39,7 +39,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     layout, history_us, figures = settings.layout, settings.tables.history, Counter[str]()
     raw, built, wait = layout.raw(stream), layout.rollup(stream), lease_timeout_s(layout)
     places = (layout.quarantine, layout.ledger, layout.remembered, layout.unchecked)
-    by_ingest = [table(stream) for table in (*places, layout.corrections, layout.retracted)]
+    by_ingest = [table(stream) for table in (*places, layout.corrections, layout.retracted, layout.revised)]
     with tables.lease(layout, raw, wait), tables.lease(layout, built, wait):
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))

@@ -82,7 +82,9 @@ class ServiceTasks:
 
     def _of_query(self, name: str) -> list[Task]:
         settings, spark, layout = self.settings, self.spark, self.settings.layout
-        ledgers = {layout.ledger(stream) for stream in settings.query(name).streams}
+        ledgers = {
+            p(stream) for stream in settings.query(name).streams for p in (layout.ledger, layout.corrections)
+        }
         return [
             self._after("run_queries", name, ledgers, lambda: run_queries.run(settings, spark, name)),
             self._upkept(maintain_queries.run, name, layout.queries(name)),

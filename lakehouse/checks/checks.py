@@ -42,7 +42,7 @@ from lakehouse.ingest.quarantine import rejected_records
 from lakehouse.spark.deviations import Frame
 from lakehouse.spark.tables import exists
 from lakehouse.storage.checked import COUNTS, Checked
-from lakehouse.storage.corrections import RETENTION, RETRACT, Correction, read_corrections, removed
+from lakehouse.storage.corrections import RETENTION, TAKEN_OUT, Correction, read_corrections, removed
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.rollup_table import Marker, RollupSchema, read_rollup_schema
 from lakehouse.storage.tables.table_log import bounds
@@ -98,7 +98,7 @@ class Tables:
         """Return the rows accepted up to and including a batch, less those retracted since."""
         later = (row for row in (*self.passed, *self.ledger) if row["batch"] > through)
         taken_in = self.totals["accepted"] - sum(row["accepted"] or 0 for row in later)
-        return taken_in - removed(self.corrections, [RETRACT], through)
+        return taken_in - removed(self.corrections, TAKEN_OUT, through)
 
     def kept(self) -> dict[int, tuple[int, int]]:
         """Return per new batch how many raw rows there are, least and most: a removal that goes on may be either."""

@@ -56,6 +56,7 @@ def stream_problems(stream: Stream) -> list[Problem]:
         _names,
         _repeated,
         _identity,
+        _revisions,
         _keys,
         _measures,
         _counters,
@@ -106,6 +107,20 @@ def _identity(stream: Stream) -> Iterator[Problem]:
         yield Problem(
             "identity", str(list(stream.identity)), '["*"] alone (the whole record), or column names'
         )
+
+
+def _revisions(stream: Stream) -> Iterator[Problem]:
+    """Without the event time in the identity, whether two rows are the same depends on which of them came first."""
+    if stream.revisions is None:
+        return
+    if stream.identity_is_record or not stream.identity_of_time or stream.event_time.fallback is not None:
+        found = f"identity = {list(stream.identity)} and the event time {'+'.join(stream.event_time.names)!r}"
+        yield Problem(
+            "revisions", found, "an identity of columns that hold the event time, which has no `or`"
+        )
+    name = stream.revisions.newest_by
+    if name is not None and name not in stream.all_columns:
+        yield Problem("revisions.newest_by", repr(name), nearest(name, stream.all_columns))
 
 
 def _keys(stream: Stream) -> Iterator[Problem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -33,7 +32,16 @@ from lakehouse.config.lines import (
 )
 from lakehouse.config.rules import Rule
 from lakehouse.config.rules.over_time import TimeRule
-from lakehouse.config.times import ArrivalTime, Kept, Microseconds, TimeColumn, Wait
+from lakehouse.config.times import (
+    AnyRevisions,
+    ArrivalTime,
+    Kept,
+    Microseconds,
+    TimeColumn,
+    Wait,
+    has_time,
+    is_time,
+)
 from lakehouse.config.where import Where, condition, fields_of
 
 # For how long identities are remembered that hold the event time, unless the declaration says otherwise.
@@ -64,28 +72,6 @@ def _start(value: Any) -> Any:
     except ValueError:
         expected = '"earliest", "latest" or an ISO time, such as "2026-01-05T06:00"'
         raise ValueError(f"expected {expected}") from None
-
-
-def _is_time(name: str, column: Any, time: str) -> bool:
-    """Return whether a column of an identity holds the event time; ``*``, all bytes, does if they have it."""
-    if name == "*":
-        return not time.startswith("$")
-    path = column.get("path") if isinstance(column, dict) else getattr(column, "path", None)
-    return time in (name, path)
-
-
-def _has_time(table: Mapping[str, Any]) -> bool:
-    """Return whether the identity of a stream as it is written holds its event time."""
-    event, identity, columns = (table.get(name) for name in ("event_time", "identity", "columns"))
-    table = event if isinstance(event, dict) else {}
-    times = table.get("columns") or [table.get("column") or getattr(event, "column", None)]
-    names = identity if isinstance(identity, list | tuple) else ()
-    known = columns if isinstance(columns, dict) else {}
-    # Of a time in several columns all must be there.
-    return isinstance(times, list) and all(
-        isinstance(time, str) and any(_is_time(str(name), known.get(name), time) for name in names)
-        for time in times
-    )
 
 
 # Tags are no keys: an error does not name what stands in brackets.
@@ -228,6 +214,7 @@ class Stream(_Part):
     clock_bounds: ClockBounds | None = None
     identity: tuple[str, ...] = ()
     duplicates_within: Microseconds = parse_duration("1d")
+    revisions: AnyRevisions = None
     keys: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
@@ -264,7 +251,7 @@ class Stream(_Part):
     @model_validator(mode="before")
     @classmethod
     def _identities_with_a_time_are_known_for_long(cls, table: Any) -> Any:
-        if isinstance(table, dict) and "duplicates_within" not in table and _has_time(table):
+        if isinstance(table, dict) and "duplicates_within" not in table and has_time(table):
             return table | {"duplicates_within": KNOWN_WITH_TIME}
         return table
 
@@ -275,17 +262,20 @@ class Stream(_Part):
         A whole number or a text of one in the identity says the time to the microsecond. Other types round it, and what
         an ISO text without an offset says depends on the time zone that was declared when it came.
         """
-        event, columns = self.event_time, self.all_columns
-        of_time = {
-            time: [name for name in self.identity if _is_time(name, columns.get(name), time)]
-            for time in event.names
-        }
-        if not all(of_time.values()):
+        if not (holding := self.identity_of_time):
             return self.duplicates_within
-        holding = [name for names in of_time.values() for name in names]
-        is_whole = any(name == "*" or columns[name].type in ("string", "int") for name in holding)
-        is_exact = is_whole and not event.is_local and event.fallback is None
+        is_whole = any(name == "*" or self.all_columns[name].type in ("string", "int") for name in holding)
+        is_exact = is_whole and not self.event_time.is_local and self.event_time.fallback is None
         return 0 if is_exact else min(self.duplicates_within, _ZONES_APART)
+
+    @property
+    def identity_of_time(self) -> list[str]:
+        """The columns of the identity that hold the event time; none if a part of it is in none of them."""
+        of_time = [
+            [name for name in self.identity if is_time(name, self.all_columns.get(name), time)]
+            for time in self.event_time.names
+        ]
+        return [name for names in of_time for name in names] if all(of_time) else []
 
     @property
     def all_columns(self) -> dict[str, Column]:

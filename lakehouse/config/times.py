@@ -1,8 +1,9 @@
-"""Times as they are declared: durations, and time fields of a record, with how their texts or numbers are read."""
+"""Times as they are declared: durations, time fields and how they are read, identities by time and their revisions."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -153,3 +154,45 @@ class ArrivalTime(TimeColumn):
     """
 
     plus: str | None = None
+
+
+class Revisions(BaseModel):
+    """The record that counts: the greatest by a column, or else the one that was read last."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    newest_by: str | None = None
+
+
+def _revisions(value: Any) -> Any:
+    if isinstance(value, dict | Revisions) or value is None:
+        return value
+    if value == "newest":
+        return Revisions()
+    raise ValueError('expected "newest", or { newest_by = "COLUMN" }')
+
+
+# "newest" is short for a table that names no column.
+AnyRevisions = Annotated[Revisions | None, BeforeValidator(_revisions)]
+
+
+def is_time(name: str, column: Any, time: str) -> bool:
+    """Return whether a column of an identity holds the event time; ``*``, all bytes, does if they have it."""
+    if name == "*":
+        return not time.startswith("$")
+    path = column.get("path") if isinstance(column, dict) else getattr(column, "path", None)
+    return time in (name, path)
+
+
+def has_time(table: Mapping[str, Any]) -> bool:
+    """Return whether the identity of a stream as it is written holds its event time."""
+    event, identity, columns = (table.get(name) for name in ("event_time", "identity", "columns"))
+    table = event if isinstance(event, dict) else {}
+    times = table.get("columns") or [table.get("column") or getattr(event, "column", None)]
+    names = identity if isinstance(identity, list | tuple) else ()
+    known = columns if isinstance(columns, dict) else {}
+    # Of a time in several columns all must be there.
+    return isinstance(times, list) and all(
+        isinstance(time, str) and any(is_time(str(name), known.get(name), time) for name in names)
+        for time in times
+    )

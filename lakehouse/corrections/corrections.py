@@ -39,26 +39,30 @@ from lakehouse.corrections.rebuild import (
     check_range,
     plan_all,
     rebuild_all,
-    rebuild_range,
+    rebuild_ranges,
     widened,
 )
+from lakehouse.corrections.revisions import carry_out_revision, revision_of
 from lakehouse.corrections.wrong_rows import Wrong, note_wrong
 from lakehouse.engine import Engine, Item, Session, engine_of
 from lakehouse.engine.rewriting import remove_rows
 from lakehouse.ingest.batch_records import StreamTables
 from lakehouse.ingest.identities.remembered import forget, remember
 from lakehouse.ingest.raw_rows import RawRows, raw_columns, raw_items, rows_of
-from lakehouse.rollup.rollup import require_current, set_schema
+from lakehouse.rollup.rollup import is_current, require_current, set_schema
 from lakehouse.spark import tables
 from lakehouse.storage.control.lease import files_of
 from lakehouse.storage.corrections import (
     REBUILD,
     RETENTION,
     RETRACT,
+    REVISE,
+    TAKEN_OUT,
     Correction,
     raw_from,
     read_corrections,
     unfinished,
+    waiting_revisions,
 )
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
@@ -68,7 +72,7 @@ from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.rollup_table import Marker, read_marker
 from lakehouse.storage.tables.table_commits import arrow_schema, commit, fitted, write_arrow
 from lakehouse.storage.tables.table_files import source
-from lakehouse.storage.tables.table_log import FileFacts, files_between, read_columns
+from lakehouse.storage.tables.table_log import FileFacts, files_between, newest_version, read_columns
 
 # Earliest and latest event time of a batch, and what it reached.
 Times = tuple[int | None, int | None, int | None]
@@ -81,25 +85,34 @@ _COUNTS = pa.schema(dict.fromkeys(("batch", "rows", "latest_us", "earlier_us"), 
 def finish_open(
     spark: Session, layout: Home, stream: Stream, also: Location | None = None
 ) -> Correction | None:
-    """Carry out the correction that was begun and not finished; return it, None where there is none.
+    """Carry out the correction that was begun and not finished, and revisions that wait; return the last of them.
 
-    ``also`` is the table, raw or rollup, whose lease the caller does not hold. Raises LeaseHeld when another process
-    holds that lease now.
+    ``also`` is the table, raw or rollup, whose lease the caller does not hold. Revisions wait for a rollup that is to
+    be built again for another declaration. Raises LeaseHeld when another process holds that lease now.
     """
     found = unfinished(read_corrections(layout, stream.name))
-    if found is not None:
-        with tables.lease(layout, also) if also else nullcontext():
+    waiting = waiting_revisions(layout, stream.name)
+    if waiting is not None and not is_current(layout, stream):
+        waiting = None
+    if found is None and waiting is None:
+        return None
+    with tables.lease(layout, also, tables.MERGE_S) if also else nullcontext():
+        if found is not None:
+            carry_out(spark, layout, stream, found)
+        if waiting is not None:
+            found = begin(layout, stream, revision_of(spark, layout, stream, waiting))
             carry_out(spark, layout, stream, found)
     return found
 
 
 @contextmanager
 def writing(target: StreamTables, timeout_s: float = 0) -> Iterator[None]:
-    """Be the one writer of a stream's tables; a correction that was begun is finished first."""
+    """Be the one writer of a stream's tables; a correction that was begun is finished first, revisions last."""
     layout, stream = target.layout, target.stream
     with tables.lease(layout, layout.raw(stream.name), timeout_s):
         finish_open(target.spark, layout, stream, also=layout.rollup(stream.name))
         yield
+        finish_open(target.spark, layout, stream, also=layout.rollup(stream.name))
 
 
 def begin(layout: Home, stream: Stream, asked: Correction) -> Correction:
@@ -114,24 +127,29 @@ def begin(layout: Home, stream: Stream, asked: Correction) -> Correction:
 
 def carry_out(spark: Session, layout: Home, stream: Stream, begun: Correction) -> None:
     """Do what a correction says, whatever of it was already done."""
-    raw, step = (engine_of(spark), layout, layout.raw(stream.name)), f"remove rows of {stream.name}"
+    engine, step = (engine_of(spark), layout), f"remove rows of {stream.name}"
     if begun.kind == RETENTION and begun.to_us is not None:
         remember(engine_of(spark), layout, stream, begun)
         crash_point("correction.remembered")
         old = _Old(begun.to_us, begun.through)
-        remove_rows(*raw, old, ("event_us", LEAST_US, begun.to_us - 1), step, goes_whole=old.has_all_of)
+        for table in (layout.raw(stream.name), layout.revised(stream.name)):
+            own = ("event_us", LEAST_US, begun.to_us - 1)
+            if newest_version(table) is not None:
+                remove_rows(*engine, table, old, own, step, goes_whole=old.has_all_of)
         if begun.known_from_us is not None:
             forget(layout, stream, begun.known_from_us)
     elif begun.kind == RETRACT:
         wrong = Wrong.read(begun.condition).rows_of(stream, begun.through)
         note_wrong(engine_of(spark), layout, stream.name, begun.number, wrong)
         crash_point("correction.rows-noted")
-        remove_rows(*raw, wrong, ("event_us", wrong.from_us, wrong.to_us), step)
+        remove_rows(*engine, layout.raw(stream.name), wrong, wrong.between, step)
+    elif begun.kind == REVISE:
+        carry_out_revision(spark, layout, stream, begun)
     crash_point("correction.raw-deleted")
     if begun.kind == REBUILD and begun.from_us is None and begun.to_us is None:
         rebuild_all(spark, layout, stream)
     elif begun.kind == REBUILD:
-        rebuild_range(spark, layout, stream, *widened(stream, begun.from_us, begun.to_us))
+        rebuild_ranges(spark, layout, stream, [widened(stream, begun.from_us, begun.to_us)])
     elif begun.kind == RETRACT:
         _apply_retract_effects(spark, layout, stream, begun)
     _append(layout, stream, replace(begun, done=True))
@@ -188,7 +206,7 @@ def _apply_retract_effects(spark: Session, layout: Home, stream: Stream, begun: 
     was = max((row[-1] for row in known if row[0] <= begun.through and row[-1] is not None), default=None)
     newest = through[-1][-1]
     if newest == was:
-        rebuild_range(spark, layout, stream, low, high)
+        rebuild_ranges(spark, layout, stream, [(low, high)])
     else:
         _move_back(spark, layout, stream, newest, low)
     _correct_ledger(layout, stream, set(corrected) - set(known))
@@ -203,7 +221,7 @@ def _move_back(spark: Session, layout: Home, stream: Stream, newest: int | None,
     # Floors stay where they are while the newest time moves back, so that no missing node seems to be there.
     set_schema(layout, stream, replace(schema, floors=tuple(held)))
     low = min(low, _held_again_from(layout, stream, newest))
-    rebuild_range(spark, layout, stream, low, ENDLESS_US, Marker(newest, contained.batch))
+    rebuild_ranges(spark, layout, stream, [(low, ENDLESS_US)], Marker(newest, contained.batch))
     floors = tuple(min(start, low) for start in held)
     set_schema(layout, stream, replace(schema, floors=floors))
 
@@ -276,7 +294,7 @@ def _corrected(
     aged = {batch for found in known if found.kind == RETENTION for batch in found.batches}
     rows = Counter({each.batch: each.accepted for each in read_ledger(layout, stream.name)})
     for each in known:
-        rows.subtract(each.batches if each.kind == RETRACT else {})
+        rows.subtract(each.batches if each.kind in TAKEN_OUT else {})
     newest = confirmed_us = reached_us = None
     own: int | None = None
     for batch, low, high, _, was, _ in ledger:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -73,22 +74,30 @@ def check_range(layout: Home, stream: Stream, low: int) -> None:
 
 @dataclass(frozen=True)
 class _Replaced:
-    """Says which rows of a rollup are replaced: nodes that start in ``[low, high)``, and the marker if asked."""
+    """Says which rows of a rollup are replaced: nodes that start in ``[low, high)`` of a range, the marker if asked.
 
-    low: int
-    high: int
+    The ranges ascend.
+    """
+
+    ranges: Sequence[tuple[int, int]]
     with_marker: bool
     columns: tuple[str, ...] = ("level", "start_us")
 
     def __call__(self, rows: pa.Table) -> pa.Array:
-        starts, level = rows["start_us"], rows["level"]
-        is_in = pc.and_(pc.greater_equal(starts, self.low), pc.less(starts, self.high))
+        starts, level = rows["start_us"].fill_null(0).to_numpy(), rows["level"]
+        lows, highs = np.array(self.ranges, np.int64).T
+        at = np.searchsorted(lows, starts, "right") - 1
+        is_in = pa.array((at >= 0) & (starts < highs[at]))
         is_node = pc.and_(pc.greater(level, 0), is_in)
         return pc.or_kleene(is_node, pc.equal(level, 0)) if self.with_marker else is_node
 
 
-def rebuild_range(
-    spark: Session, layout: Home, stream: Stream, low: int, high: int, becomes: Marker | None = None
+def rebuild_ranges(
+    spark: Session,
+    layout: Home,
+    stream: Stream,
+    ranges: Sequence[tuple[int, int]],
+    becomes: Marker | None = None,
 ) -> None:
     """Replace the nodes of whole top nodes ``[low, high)`` by those of raw rows; ``becomes`` is a new marker.
 
@@ -103,10 +112,11 @@ def rebuild_range(
     with tables.lease(layout, files_of(path), tables.MERGE_S):
         sink = sink_of(path)
         building = Building(folder_of(stream, newest), sink, contained.batch)
-        rows = RawRows(0, contained.batch, low, high)
-        replaced = _Replaced(low, high, becomes is not None)
-        files = file_facts(path, None if becomes else ("start_us", low, high - 1))
-        written, _ = write_nodes(engine, layout.raw(stream.name), [rows], building, step)
+        rows = [RawRows(0, contained.batch, *each) for each in ranges]
+        replaced = _Replaced(ranges, becomes is not None)
+        betweens = [None] if becomes else [("start_us", low, high - 1) for low, high in ranges]
+        files = [file for file in file_facts(path) if any(map(file.may_hold, betweens))]
+        written, _ = write_nodes(engine, layout.raw(stream.name), rows, building, step)
         entries = [written]
         without = rewrite_without(engine, path, files, replaced, f"{step}: remove old ones")
         if becomes is not None:

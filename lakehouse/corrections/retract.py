@@ -4,6 +4,7 @@ Rows are named by their file, by values of columns, or by their identity, and by
 finished batches can be named, and only where all raw rows are kept: else nodes could not be built without them.
 """
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,8 +80,10 @@ def retract(
     high = max((each["high_us"] for each in found), default=None)
     if low is not None:
         check_range(layout, stream, widened(stream, low, None)[0])
-    batches = {each["batch"]: each["rows"] for each in found}
-    rows_gone = sum(batches.values())
+    batches = Counter[int]()
+    for each in found:
+        batches[each["batch"]] += each["rows"]
+    rows_gone = batches.total()
     figures: dict[str, Any] = {
         "rows": rows_gone,
         "batches": len(batches),
@@ -90,7 +93,7 @@ def retract(
     if low is not None and high is not None and not dry_run:
         asked = Correction(
             *(0, RETRACT, False, by, why, str(named), named.recorded(), low, high + 1, through),
-            *(rows_gone, batches, datetime.now(UTC)),
+            *(rows_gone, dict(batches), datetime.now(UTC)),
         )
         begun = corrections.begin(layout, stream, asked)
         corrections.carry_out(spark, layout, stream, begun)

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,16 +22,18 @@ from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.layout import Home
+from lakehouse.storage.noted_rows import NotedRows
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema
-from lakehouse.storage.tables.table_log import files_between
+from lakehouse.storage.tables.table_log import Between, files_between
 from lakehouse.storage.tables.table_reads import pieces_of
 
 # What says which row it is.
 _PLACE = ("source_file", "source_line", "source_item")
 _LEAST, _MOST = -(2**63), 2**63 - 1
-_FIGURES = pa.schema({"batch": pa.int64(), "rows": pa.int64(), "low_us": pa.int64(), "high_us": pa.int64()})
+_GROUP = ["batch", "span"]
+_FIGURES = pa.schema(dict.fromkeys((*_GROUP, "rows", "low_us", "high_us"), pa.int64()))
 
 
 class RetractRefused(Permanent, RuntimeError):
@@ -102,6 +106,11 @@ class WrongRows:
         """The columns that it looks at."""
         return ["event_us", "batch", *([] if self.file is None else ["source_file"]), *self.values]
 
+    @property
+    def between(self) -> Between:
+        """The files that may have such rows, by a column."""
+        return ("event_us", self.from_us, self.to_us)
+
     def __call__(self, rows: pa.Table) -> pa.Array:
         """Return for each row whether it is one of them."""
         wanted: dict[str, Any] = {} if self.file is None else {"source_file": pa.scalar(self.file)}
@@ -116,51 +125,94 @@ class WrongRows:
         return found
 
 
-def count_wrong(engine: Engine, raw: Location, wrong: WrongRows, step: str) -> list[dict[str, int]]:
-    """Return how many such rows each batch has, and the ends of their times: ``batch, rows, low_us, high_us``.
+@dataclass(frozen=True)
+class RevisedRows:
+    """Finds the rows that some batches have revised, in the table that keeps them."""
+
+    first: int
+    last: int
+    columns: tuple[str, ...] = ("event_us", "batch", "revised_in")
+
+    @property
+    def between(self) -> Between:
+        """The files that may have such rows, by a column."""
+        return ("revised_in", self.first, self.last)
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        """Return for each row whether it is one of them."""
+        numbers = rows["revised_in"]
+        return pc.and_(pc.greater_equal(numbers, self.first), pc.less_equal(numbers, self.last))
+
+
+@dataclass(frozen=True)
+class NotedInRaw:
+    """Finds rows of raw that a correction has noted."""
+
+    noted: NotedRows
+    columns: tuple[str, ...] = ("event_us", *_PLACE)
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        """Return for each row whether it is one of them."""
+        return pa.array(self.noted.are(_places(rows)))
+
+
+def count_wrong(
+    engine: Engine, table: Location, wrong: WrongRows | RevisedRows, step: str, width_us: int = 2**62
+) -> list[dict[str, int]]:
+    """Return how many such rows each batch has in each span of a width, and the ends of their times.
 
     Cost: one Spark job over the files that may have such a row.
     """
-    with opened(raw) as known:
+    with opened(table) as known:
         columns = pa.schema([each for each in arrow_schema(known) if each.name in wrong.columns])
-    files = files_between(raw, ("event_us", wrong.from_us, wrong.to_us))
-    counted = engine.map(file_items(files), partial(_counted, wrong=wrong, columns=columns), _FIGURES, step)
+    kernel = partial(_counted, wrong=wrong, columns=columns, width_us=width_us)
+    counted = engine.map(file_items(files_between(table, wrong.between)), kernel, _FIGURES, step)
     combine = [("rows", "sum"), ("low_us", "min"), ("high_us", "max")]
-    found = counted.group_by("batch").aggregate(combine).rename_columns(_FIGURES.names)
+    found = counted.group_by(_GROUP).aggregate(combine).rename_columns(_FIGURES.names)
     rows: list[dict[str, int]] = found.to_pylist()
     return rows
 
 
-def note_wrong(engine: Engine, layout: Home, stream: str, number: int, wrong: WrongRows) -> None:
+def note_wrong(
+    engine: Engine, layout: Home, stream: str, number: int, wrong: WrongRows | RevisedRows
+) -> None:
     """Append the hashes of the rows that a correction of this number is about to take out of raw; once.
 
     Cost: one Spark job over the files that may have such a row.
     """
-    raw, table, writer = layout.raw(stream), layout.retracted(stream), (f"retract-{stream}", number)
+    rows = layout.revised(stream) if isinstance(wrong, RevisedRows) else layout.raw(stream)
+    table, writer = layout.retracted(stream), (f"retract-{stream}", number)
     tables.create(table, "retracted")
     if tables.is_appended(table, *writer):
         return
-    with opened(raw) as known:
+    with opened(rows) as known:
         columns = pa.schema([each for each in arrow_schema(known) if each.name in {*wrong.columns, *_PLACE}])
     kernel = partial(_noted, wrong=wrong, columns=columns, number=number, sink=sink_of(table))
-    items = file_items(files_between(raw, ("event_us", wrong.from_us, wrong.to_us)))
+    items = file_items(files_between(rows, wrong.between))
     commit_entries(table, engine.map(items, kernel, ENTRIES, f"note wrong rows of {stream}"), writer)
 
 
 def _noted(
-    item: Item, wrong: WrongRows, columns: pa.Schema, number: int, sink: TableSink
+    item: Item, wrong: WrongRows | RevisedRows, columns: pa.Schema, number: int, sink: TableSink
 ) -> Iterator[pa.Table]:
     yield sink.write(_hashes(rows.filter(wrong(rows)), number) for rows in pieces_of(item["path"], columns))
 
 
 def _hashes(rows: pa.Table, number: int) -> pa.Table:
-    row = xxhash64([rows[name] for name in _PLACE], rows.num_rows)
     correction = pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows)
-    return pa.table({"correction": correction, "event_us": rows["event_us"], "row": row})
+    return pa.table({"correction": correction, "event_us": rows["event_us"], "row": _places(rows)})
 
 
-def _counted(item: Item, wrong: WrongRows, columns: pa.Schema) -> Iterator[pa.Table]:
+def _places(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the hash of where each row came from."""
+    return xxhash64([rows[name] for name in _PLACE], rows.num_rows)
+
+
+def _counted(
+    item: Item, wrong: WrongRows | RevisedRows, columns: pa.Schema, width_us: int
+) -> Iterator[pa.Table]:
     for rows in pieces_of(item["path"], columns):
         own = rows.filter(wrong(rows))
+        own = own.append_column("span", pa.array(own["event_us"].to_numpy() // width_us))
         combine = [("event_us", "count"), ("event_us", "min"), ("event_us", "max")]
-        yield own.group_by("batch").aggregate(combine).rename_columns(_FIGURES.names)
+        yield own.group_by(_GROUP).aggregate(combine).rename_columns(_FIGURES.names)

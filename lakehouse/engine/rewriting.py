@@ -76,17 +76,18 @@ def remove_rows(
     step: str,
     writer: tuple[str, int] | None = None,
     goes_whole: Callable[[FileFacts], bool] = lambda _: False,
+    may_have: Callable[[FileFacts], bool] = lambda _: True,
     instead: Instead | None = None,
 ) -> None:
     """Remove the rows that go of those in between, in one version; a merge of the table's files is waited for.
 
     ``writer``: a name and number, which are noted with the version, also if no row goes; ``instead`` as for
-    ``rewrite_without``. Files of which all rows go are not opened. Cost: as that of ``rewrite_without``. Raises
-    LeaseHeld when the merge takes longer than ``MERGE_S``.
+    ``rewrite_without``. Files of which all rows go are not opened, nor those that ``may_have`` none. Cost: as that of
+    ``rewrite_without``. Raises LeaseHeld when the merge takes longer than ``MERGE_S``.
     """
     with lease(home, files_of(table), MERGE_S):
         files, whole = list[FileFacts](), list[FileFacts]()
-        for file in file_facts(table, between):
+        for file in filter(may_have, file_facts(table, between)):
             (whole if goes_whole(file) else files).append(file)
         found = rewrite_without(engine, table, files, gone, step, instead)
         removed = [*found.removed, *(str(file.path.relative_to(table)) for file in whole)]

@@ -25,6 +25,7 @@ from lakehouse.ingest.batch_parts import (
     RAW,
     RECORDS,
     REJECTED,
+    REVISED,
     VERDICT,
     Output,
     Reading,
@@ -52,6 +53,7 @@ from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.part_counts import AcceptedCounts, RecordCounts
 from lakehouse.ingest.requeued_records import requeued_records
 from lakehouse.ingest.sources.messages import MessageRecords
+from lakehouse.spark import tables
 from lakehouse.storage.identity_copies import copied
 from lakehouse.storage.identity_index import IdentityIndex, Run
 from lakehouse.storage.stores.store_path import StorePath
@@ -61,7 +63,7 @@ _PARTS = pa.list_(pa.struct({"path": pa.string(), "rows": pa.int64()}))
 
 @dataclass(frozen=True)
 class JudgedBatch:
-    """Judged batch to commit: entries of raw, quarantine and profile, ranges of ambiguous times, and its counts.
+    """Judged batch to commit: entries of raw, quarantine, profile and revised, ranges of ambiguous times, its counts.
 
     ``rejected``: rejected records by day and reason; ``tasks``: how many of them have accepted rows; if there are
     several, lateness is that inside each.
@@ -70,6 +72,7 @@ class JudgedBatch:
     raw: pa.Table
     quarantine: pa.Table
     profile: pa.Table
+    revised: pa.Table
     ambiguous: list[Range]
     rejected: dict[int, dict[str, int]]
     stats: BatchStats
@@ -104,8 +107,12 @@ def _reading_of(records: BatchRecords, read: Records) -> Reading:
     rejected = pa.schema([schema.field(name) for name in REJECTED])
     raw = sink_of(target.layout.raw(stream.name), values.append(batch))
     quarantine = sink_of(target.layout.quarantine(stream.name), rejected.append(batch))
-    sinks = (raw, quarantine, sink_of(target.layout.profile(stream.name)))
-    return Reading(records.manifest.batch, stream, read, records.before.newest_us, *sinks)
+    profile, revised = sink_of(target.layout.profile(stream.name)), None
+    if stream.revisions:
+        tables.create_raw(target.layout.revised(stream.name), stream, "revised")
+        revised = sink_of(target.layout.revised(stream.name), values)
+    newest_us = records.before.newest_us
+    return Reading(records.manifest.batch, stream, read, newest_us, raw, quarantine, profile, revised)
 
 
 @dataclass(frozen=True)
@@ -193,11 +200,11 @@ def _judged(rows: list[Output], records: BatchRecords) -> JudgedBatch:
     stats = BatchStats.of(records.stream, read, accepted, repeated["duplicate"])
     ranges = (one for each in _of_kind(rows, AMBIGUOUS_RANGES) for one in json.loads(each["text"]))
     tasks = len({each["item"] for each in _of_kind(rows, RAW)})
-    raw, quarantine, profile = (_entries(rows, kind) for kind in (RAW, QUARANTINE, PROFILE))
+    raw, quarantine, profile, revised = (_entries(rows, kind) for kind in (RAW, QUARANTINE, PROFILE, REVISED))
     # Records that a requeue reads were counted when they were read first.
     is_first = records.manifest.kind != "requeue"
     days = {int(day): reasons for day, reasons in read.days.items() if is_first}
-    return JudgedBatch(raw, quarantine, profile, joined_by_day(ranges), days, stats, tasks)
+    return JudgedBatch(raw, quarantine, profile, revised, joined_by_day(ranges), days, stats, tasks)
 
 
 def _of_kind(rows: list[Output], kind: str) -> list[Output]:

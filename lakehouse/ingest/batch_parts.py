@@ -25,6 +25,8 @@ from lakehouse.ingest.profile_parts import profiled
 
 RAW, QUARANTINE, KEPT, RECORDS, ACCEPTED = "raw", "quarantine", "kept", "records", "accepted"
 PROFILE = "profile"
+# Rows, accepted before or in the batch, that newer ones revise.
+REVISED = "revised"
 # Ranges of rows whose local time comes twice.
 AMBIGUOUS_RANGES = "ambiguous_ranges"
 # What the parser says of a record beside its values; what quarantine holds of one.
@@ -59,7 +61,10 @@ class Records(Protocol):
 
 @dataclass(frozen=True)
 class Reading:
-    """Inputs of the tasks of a batch; ``newest_us``: the newest event time accepted before it."""
+    """Inputs of the tasks of a batch; ``newest_us``: the newest event time accepted before it.
+
+    ``revised``: what writes rows that newer ones revise; None where none is revised.
+    """
 
     batch: int
     stream: Stream
@@ -68,6 +73,7 @@ class Reading:
     raw: TableSink
     quarantine: TableSink
     profile: TableSink
+    revised: TableSink | None = None
 
 
 @dataclass

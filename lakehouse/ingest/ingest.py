@@ -31,11 +31,12 @@ from lakehouse.ingest.sources.manifest import SET_ASIDE, SPLIT
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.doubtful import AMBIGUOUS
-from lakehouse.storage.tables.table_log import files_between
+from lakehouse.storage.stores.store_path import Location
+from lakehouse.storage.tables.table_log import files_between, read_parts
 from lakehouse.storage.tables.tables_place import place_at
 
 log = logging.getLogger(__name__)
-COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "filtered", "late")
+COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "revised", "filtered", "late")
 
 
 def writer_of(stream: str) -> str:
@@ -81,19 +82,34 @@ class BatchTables:
         tables.append_row(row, path, writer_of(name), self.batch)
         crash_point("ingest.ledger-appended")
 
-    def take_back(self) -> None:
-        """Remove the rows that the batch appended to raw and quarantine."""
+    def replace_revised(self, entries: pa.Table) -> None:
+        """Write which rows the batch revises, in the place of what an earlier attempt wrote, until raw has its rows.
+
+        So both are of one attempt, whatever became of the source between two.
+        """
         layout, name = self.target.layout, self.target.stream.name
-        engine, own = engine_of(self.target.spark), ("batch", self.batch, self.batch)
-        for table in (
-            layout.raw(name),
-            layout.quarantine(name),
-            layout.unchecked(name),
-            layout.profile(name),
-        ):
-            if files_between(table, own):
-                step = f"take back batch {self.batch} of {name}"
-                remove_rows(engine, layout, table, _OfBatch(self.batch), own, step)
+        if self.target.stream.revisions is None:
+            return
+        if not tables.is_appended(layout.raw(name), writer_of(name), self.batch):
+            self._remove(layout.revised(name), "revised_in")
+            if entries.num_rows:
+                commit_entries(layout.revised(name), entries)
+                crash_point("ingest.revised-written")
+
+    def take_back(self) -> None:
+        """Remove the rows that the batch appended to raw and quarantine, and what says which it revises."""
+        layout, name = self.target.layout, self.target.stream.name
+        self._remove(layout.revised(name), "revised_in")
+        for table in (layout.raw, layout.quarantine, layout.unchecked, layout.profile):
+            self._remove(table(name), "batch")
+
+    def _remove(self, table: Location, column: str) -> None:
+        """Remove the batch's rows from a table, whose column has its number."""
+        own = (column, self.batch, self.batch)
+        if files_between(table, own):
+            step = f"take back batch {self.batch} of {self.target.stream.name}"
+            gone = _OfBatch(self.batch, (column,))
+            remove_rows(engine_of(self.target.spark), self.target.layout, table, gone, own, step)
 
 
 @dataclass(frozen=True)
@@ -101,10 +117,10 @@ class _OfBatch:
     """Says that the rows of one batch go."""
 
     batch: int
-    columns: tuple[str, ...] = ("batch",)
+    columns: tuple[str]
 
     def __call__(self, rows: pa.Table) -> pa.Array:
-        return pc.equal(rows["batch"], self.batch)
+        return pc.equal(rows[self.columns[0]], self.batch)
 
 
 def commit(records: BatchRecords) -> dict[str, Any]:
@@ -145,6 +161,7 @@ def _written(records: BatchRecords, target: BatchTables) -> tuple[BatchStats, Ju
     unchecked.note_ambiguous(layout, name, manifest.batch, judged.ambiguous, manifest.closes(AMBIGUOUS))
     if judged.ambiguous:
         crash_point("ingest.ambiguous-appended")
+    target.replace_revised(judged.revised)
     is_quarantine = judged.stats.reasons or target.has_quarantine()
     steps: list[Callable[[], Any]] = []
     if is_quarantine:
@@ -156,6 +173,14 @@ def _written(records: BatchRecords, target: BatchTables) -> tuple[BatchStats, Ju
     parts = [place_at(path) for path in judged.raw["path"].to_pylist()]
     lateness = tables.side_by_side(*steps, lambda: lateness_of(records, judged.stats, parts))[-1]
     return replace(judged.stats, lateness=lateness), judged
+
+
+def _revised(records: BatchRecords) -> int:
+    """Return how many accepted rows the batch revises, its own among them."""
+    if records.stream.revisions is None:
+        return 0
+    batch, table = records.manifest.batch, records.tables.layout.revised(records.stream.name)
+    return sum(part.num_rows for part in read_parts(table, ("revised_in",), ("revised_in", batch, batch)))
 
 
 def _ledger_row(records: BatchRecords, stats: BatchStats) -> dict[str, Any]:
@@ -175,6 +200,7 @@ def _ledger_row(records: BatchRecords, stats: BatchStats) -> dict[str, Any]:
         "accepted": stats.accepted,
         "quarantined": sum(stats.reasons.values()),
         "duplicates": stats.duplicates,
+        "revised": _revised(records),
         "filtered": stats.filtered,
         "reasons": dict(sorted(stats.reasons.items())),
         "missing": stats.missing,

@@ -188,6 +188,12 @@ def require_current(layout: Home, stream: Stream) -> RollupSchema:
     return _keep_otherwise(layout, stream, schema)
 
 
+def is_current(layout: Home, stream: Stream) -> bool:
+    """True if the stream's rollup, if there is one, is built for the present levels, groupings and measures."""
+    schema = read_rollup_schema(layout.rollup(stream.name))
+    return schema is None or same_but_keeps(declared_schema(stream), schema)
+
+
 def set_schema(layout: Home, stream: Stream, schema: RollupSchema) -> None:
     """Write the stream's definition, and what its rollup lacks, into the table's properties, in one commit."""
     properties = {"tidemark.definition": stream.definition(), **schema.properties()}

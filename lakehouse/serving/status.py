@@ -139,7 +139,7 @@ def _levels(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:
 
 
 def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) -> Fields:
-    sums = "received, requeued, accepted, quarantined, duplicates, filtered, late"
+    sums = "received, requeued, accepted, quarantined, duplicates, revised, filtered, late"
     row = connection.execute(
         f"SELECT {', '.join(f'coalesce(sum({name}), 0)::BIGINT' for name in sums.split(', '))}, count(*), "
         "max(max_lateness_us), coalesce(sum(list_sum(map_values(lost))), 0)::BIGINT "

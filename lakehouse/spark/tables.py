@@ -74,10 +74,10 @@ def side_by_side(*steps: Callable[[], Any]) -> list[Any]:
         return [*(other.result() for other in others), last]
 
 
-def create_raw(table: Location, stream: Stream) -> None:
-    """Create a stream's raw table when there is none."""
+def create_raw(table: Location, stream: Stream, name: str = "raw") -> None:
+    """Create a stream's raw table when there is none, or another one that has its columns."""
     columns = "".join(f"`{name}` {sql_type(column)},\n    " for name, column in stream.all_columns.items())
-    create(table, "raw", columns=columns)
+    create(table, name, columns=columns)
 
 
 def declared_columns(name: str) -> pa.Schema:

@@ -11,10 +11,13 @@ from typing import Any
 
 from lakehouse.storage.atomic_files import read_once
 from lakehouse.storage.layout import Home
+from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.stores.store_path import Location
-from lakehouse.storage.tables.table_log import commit_at, newest_version, read_rows
+from lakehouse.storage.tables.table_log import bounds, commit_at, newest_version, read_rows
 
-RETENTION, RETRACT, REBUILD = "retention", "retract", "rebuild"
+RETENTION, RETRACT, REVISE, REBUILD = "retention", "retract", "revise", "rebuild"
+# Those whose rows no result may rest on.
+TAKEN_OUT = (RETRACT, REVISE)
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,9 @@ class Correction:
     """One correction; ``from_us`` and ``to_us`` bound the times it is about, None where nothing does.
 
     ``condition`` names the raw rows that go among those of batches up to ``through``, as ``wrong_rows.py`` records
-    them; ``batches`` says how many of each batch. Where raw rows are dropped, identities of the definition ``identity``
-    are remembered from ``known_from_us`` on, None for all of them.
+    them, and of revisions the batches that have them and the times of nodes; ``batches`` says how many of each batch.
+    Where raw rows are dropped, identities of the definition ``identity`` are remembered from ``known_from_us`` on, None
+    for all of them.
     """
 
     number: int
@@ -102,8 +106,23 @@ def published_facts(corrections: Sequence[Correction]) -> dict[str, Any]:
         # Two numbers for each, as nodes change while it is carried out. Dropping raw rows changes no node.
         "rebuilt": max((2 * c.number + c.done for c in corrections if c.kind != RETENTION), default=0),
         "raw_from_us": raw_from(corrections),
-        "retracted": removed(corrections, [RETRACT]),
+        "retracted": removed(corrections, TAKEN_OUT),
     }
+
+
+def waiting_revisions(layout: Home, stream: str, is_done: bool = False) -> tuple[int, int] | None:
+    """Return the first and the last finished batch with revisions that no correction has begun to carry out.
+
+    None where there are none. ``is_done``: that none has carried out. Cost: a look for the table of revised rows.
+    """
+    table = layout.revised(stream)
+    if newest_version(table) is None:
+        return None
+    own = (each for each in read_corrections(layout, stream) if each.kind == REVISE and each.done >= is_done)
+    after = max((each.through for each in own), default=0)
+    between = ("revised_in", after + 1, read_extent(layout, stream).batch)
+    [(first, last)] = bounds(table, ("revised_in",), between)
+    return None if first is None or last is None else (first, last)
 
 
 def removed(corrections: Iterable[Correction], kinds: Iterable[str], through: int | None = None) -> int:

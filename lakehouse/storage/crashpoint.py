@@ -46,6 +46,17 @@ CORRECTION_POINTS = (
     "correction.ledger-corrected",
     "correction.done",
 )
+# Passed by an ingest whose rows revise others.
+REVISION_POINTS = (
+    "ingest.revised-written",
+    "ingest.raw-appended",
+    "ingest.ledger-appended",
+    "correction.begun",
+    "correction.rows-noted",
+    "correction.raw-deleted",
+    "correction.rollup-replaced",
+    "correction.done",
+)
 # Passed by the correction that drops raw rows for their age.
 RETENTION_POINTS = ("correction.begun", "correction.remembered", "correction.raw-deleted", "correction.done")
 # Passed by the repair of a query whose results rest on rows that were retracted, of which kind it may be.

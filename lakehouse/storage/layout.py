@@ -8,7 +8,8 @@
     remembered/<stream>   identities whose raw rows were dropped, Delta     jobs/maintain
     unchecked/<stream>    rows that came too late to be compared, Delta     jobs/ingest, jobs/maintain
     corrections/<stream>  later changes of history, Delta   jobs/maintain, jobs/retract, jobs/build_rollups
-    retracted/<stream>    hashes of retracted rows, Delta   jobs/retract
+    retracted/<stream>    hashes of retracted rows, Delta   jobs/retract, jobs/ingest
+    revised/<stream>      older values of revised rows, Delta       jobs/ingest
     quality/              history of check results, Delta   jobs/check_quality
     checked/              what has passed checks            jobs/check_quality, jobs/check_queries
     reports/              Great Expectations and its pages  jobs/check_quality
@@ -121,6 +122,10 @@ class Home:
     def retracted(self, stream: str) -> Location:
         """Hashes of rows that corrections retract, by which results that rest on them are found."""
         return self.tables / "retracted" / stream
+
+    def revised(self, stream: str) -> Location:
+        """Accepted rows that newer ones have revised, as raw had them."""
+        return self.tables / "revised" / stream
 
     def remembered(self, stream: str) -> Location:
         """Identities of accepted rows that raw no longer has, as hashes."""

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.profile.frequent import Frequent
 from lakehouse.algorithms.profile.summary import BINS, DISTINCT_ERROR, SIZE, Summary
-from lakehouse.storage.corrections import RETRACT, read_corrections
+from lakehouse.storage.corrections import TAKEN_OUT, read_corrections
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.tables.table_log import bounds, newest_version
@@ -154,7 +154,7 @@ def _retracted(home: Home, stream: str, day_us: int) -> int:
     return sum(
         sum(found.batches.values())
         for found in read_corrections(home, stream)
-        if found.done and found.kind == RETRACT
+        if found.done and found.kind in TAKEN_OUT
         if (found.from_us is None or found.from_us < day_us + DAY_US)
         and (found.to_us is None or found.to_us >= day_us)
     )

@@ -148,7 +148,7 @@ def _streams(reader: PublishedReader, seen: tuple[str, ...] | None) -> Rows:
         FROM streams s LEFT JOIN (
             SELECT stream, sum(received)::BIGINT AS received, sum(requeued)::BIGINT AS requeued,
                 sum(accepted)::BIGINT AS accepted, sum(quarantined)::BIGINT AS quarantined,
-                sum(duplicates)::BIGINT AS duplicates, sum(late)::BIGINT AS late
+                sum(duplicates)::BIGINT AS duplicates, sum(revised)::BIGINT AS revised, sum(late)::BIGINT AS late
             FROM ledger GROUP BY ALL
         ) counts USING (stream) {only} ORDER BY stream
         """,

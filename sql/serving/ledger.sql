@@ -8,7 +8,7 @@
 
 CREATE TABLE {table} (
     stream VARCHAR, batch BIGINT, kind VARCHAR, files INTEGER, records BIGINT, received BIGINT, requeued BIGINT,
-    accepted BIGINT, quarantined BIGINT, duplicates BIGINT, filtered BIGINT, reasons MAP(VARCHAR, BIGINT), missing MAP(VARCHAR, BIGINT),
+    accepted BIGINT, quarantined BIGINT, duplicates BIGINT, revised BIGINT, filtered BIGINT, reasons MAP(VARCHAR, BIGINT), missing MAP(VARCHAR, BIGINT),
     min_event_us BIGINT, max_event_us BIGINT, newest_us BIGINT, late BIGINT, lateness BIGINT[], max_lateness_us BIGINT,
     schema_changes VARCHAR[], repeated_files VARCHAR[], lost MAP(VARCHAR, BIGINT), committed_at TIMESTAMPTZ
 );
@@ -23,6 +23,7 @@ COMMENT ON COLUMN {table}.requeued IS 'Rows taken back out of quarantine.';
 COMMENT ON COLUMN {table}.accepted IS 'Rows now in raw.';
 COMMENT ON COLUMN {table}.quarantined IS 'Rows set aside.';
 COMMENT ON COLUMN {table}.duplicates IS 'Rows that were there already.';
+COMMENT ON COLUMN {table}.revised IS 'Accepted rows, of this batch or an earlier one, that newer ones of this batch revised.';
 COMMENT ON COLUMN {table}.filtered IS 'Rows that source.where leaves out, in no other count.';
 COMMENT ON COLUMN {table}.reasons IS 'Quarantined rows per reason.';
 COMMENT ON COLUMN {table}.missing IS 'Accepted rows without a usable value, per declared column.';

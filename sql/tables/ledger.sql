@@ -9,6 +9,7 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     accepted BIGINT COMMENT 'rows now in raw',
     quarantined BIGINT COMMENT 'rows now in quarantine',
     duplicates BIGINT COMMENT 'rows that repeat an accepted one, kept once',
+    revised BIGINT COMMENT 'accepted rows, of this batch or an earlier one, that a row of this batch is a newer value of: they leave raw',
     filtered BIGINT COMMENT 'rows that source.where leaves out, which are none of the stream and in no other count',
     reasons MAP<STRING, BIGINT> COMMENT 'quarantined rows per reason',
     missing MAP<STRING, BIGINT> COMMENT 'accepted rows without a usable value, per declared column',

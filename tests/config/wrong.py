@@ -56,6 +56,7 @@ ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"columns": {"co": {"type": "int", "pos": 1}}}, ("columns.co.pos", "an unknown key", "position")),
     ({"columns": {"co": {"type": "decimal"}}}, ("columns.co", "{'type': 'decimal'}", "needs decimals")),
     ({"columns": 3}, ("columns", "3", "a table")),
+    ({"revisions": "last"}, ("revisions", "'last'", '"newest", or { newest_by = "COLUMN" }')),
     ({"source": {"path": "", "format": "ndjson"}}, ("source.path", "''", "at least 1 character")),
     (
         {"source": {"path": "x", "format": "yaml"}},
@@ -98,6 +99,12 @@ TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"measures": ["Temp"]}, ("columns.Temp", "'Temp'", 'declare it as NAME = { path = "Temp" }')),
     ({"measures": ["batch"]}, ("columns.batch", "'batch'", "another name")),
     ({"measures": ["temp__n"]}, ("columns.temp__n", "'temp__n'", "another name")),
+    (
+        {"revisions": "newest", "identity": ["device"]},
+        ("revisions", "identity = ['device']", "an identity of columns that hold the event time"),
+    ),
+    ({"revisions": "newest", "identity": ["*"]}, ("revisions", "['*']", "columns that hold the event time")),
+    ({"revisions": {"newest_by": "updated"}}, ("revisions.newest_by", "'updated'", "one of device")),
     ({"identity": ["*", "ts"]}, ("identity", "['*', 'ts']", '["*"] alone')),
     (
         {"event_time_bounds": ["2100-01-01", "2000-01-01"]},

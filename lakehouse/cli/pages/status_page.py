@@ -101,6 +101,7 @@ _STREAM = (
         "open",
         "closed",
         "duplicates",
+        "revised",
     ),
     *("newest", "raw from", "nodes", "batches waiting", "lag", "open quarantine"),
 )
@@ -109,7 +110,7 @@ _STREAM = (
 def _stream(stream: Facts) -> tuple[Any, ...]:
     late = f"{stream['late']:,} ({percent(stream['late_share'])})" if "late" in stream else None
     lateness = (_span(stream.get(f"lateness_{part}_us")) for part in ("p50", "p95", "max"))
-    counts = (stream.get(name) for name in ("quarantined", "open", "closed", "duplicates"))
+    counts = (stream.get(name) for name in ("quarantined", "open", "closed", "duplicates", "revised"))
     ages = (time_text(stream.get("newest_us")), time_text(stream.get("raw_from_us")))
     return (
         stream["stream"],

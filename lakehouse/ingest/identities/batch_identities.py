@@ -29,6 +29,7 @@ from lakehouse.ingest import batch_parts
 from lakehouse.ingest.aside import write_aside
 from lakehouse.ingest.identities.duplicates import Accepted, conflict_detail, repeats_of
 from lakehouse.ingest.identities.identities import compared, hashes_of
+from lakehouse.ingest.identities.revisions import REVISED
 from lakehouse.ingest.part_counts import RecordCounts, rejected_by_day
 from lakehouse.ingest.sources.landed_content import SourceChanged
 from lakehouse.storage.identity_copies import fetched
@@ -141,7 +142,13 @@ class _Bucket:
         known, batches = find_in(self.comparing.local_runs, unique, ends["min"] - apart, ends["max"] + apart)
         of_hashes = _aside(self.comparing, pa.table({"hash": pa.array(unique)}))
         own = [{"kind": HASHES, "number": bucket, "rows": len(unique), "text": json.dumps(ends), **of_hashes}]
-        repeats = self._repeats(hashes, np.union1d(unique[counts > 1], known), (known, batches))
+        judged = self._judged(hashes, np.union1d(unique[counts > 1], known), (known, batches))
+        if judged is None:
+            return own
+        own += self._revised(judged)
+        repeats = (
+            judged.filter(pc.is_in(judged["verdict"], pa.array(_NAMES))).select(_REPEATS.names).cast(_REPEATS)
+        )
         if not repeats.num_rows:
             return own
         counted = repeats.group_by(["item", "verdict"]).aggregate([([], "count_all")]).to_pylist()
@@ -157,15 +164,27 @@ class _Bucket:
         of_repeats = _aside(self.comparing, repeats.sort_by(_IN_ORDER))
         return [*own, {"kind": REPEATS, "number": bucket, **of_repeats}, *more]
 
-    def _repeats(self, hashes: Hashes, suspects: Hashes, known: tuple[Hashes, Batches]) -> pa.Table:
+    def _judged(self, hashes: Hashes, suspects: Hashes, known: tuple[Hashes, Batches]) -> pa.Table | None:
         comparing, hashed = self.comparing, self.hashed.select(["item", "row"])
 
         def rows_of(wanted: Hashes) -> pa.Table:
             own = hashed.filter(pa.array(np.isin(hashes, wanted)))
             return self.parts.rows_at(own.sort_by(_IN_ORDER), comparing.reading.stream)
 
-        judged = repeats_of(comparing.reading.batch, comparing.accepted, suspects, known, rows_of)
-        return _REPEATS.empty_table() if judged is None else judged.select(_REPEATS.names).cast(_REPEATS)
+        return repeats_of(comparing.reading.batch, comparing.accepted, suspects, known, rows_of)
+
+    def _revised(self, judged: pa.Table) -> list[batch_parts.Output]:
+        """Write the rows that newer ones revise, which raw has until the batch is finished."""
+        reading = self.comparing.reading
+        rows = judged.filter(pc.equal(judged["verdict"], REVISED))
+        if reading.revised is None or not rows.num_rows:
+            return []
+        numbers = {"batch": pc.fill_null(rows["batch"], reading.batch)}
+        numbers["revised_in"] = pa.repeat(pa.scalar(reading.batch, pa.int64()), rows.num_rows)
+        for name, values in numbers.items():
+            rows = rows.drop_columns(name) if name in rows.column_names else rows
+            rows = rows.append_column(name, values)
+        return batch_parts.written(batch_parts.REVISED, reading.revised.write(rows).to_pylist())
 
 
 def _aside(comparing: Comparing, rows: pa.Table) -> batch_parts.Output:

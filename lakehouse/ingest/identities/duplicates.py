@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse.algorithms.ingest.duplicates import verdicts
+from lakehouse.algorithms.ingest.duplicates import ACCEPTED, verdicts
+from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.batch_records import StreamTables, processing_order
 from lakehouse.ingest.identities.identities import (
@@ -30,6 +31,8 @@ from lakehouse.ingest.identities.identities import (
     identity_columns,
     payload_columns,
 )
+from lakehouse.ingest.identities.revisions import with_revised
+from lakehouse.storage.corrections import raw_from, read_corrections
 from lakehouse.storage.identity_index import Batches, Hashes
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_files import source
@@ -43,17 +46,25 @@ _ROW = ("event_us", "batch")
 
 @dataclass(frozen=True)
 class Accepted:
-    """The rows that earlier batches accepted: the addresses of raw, and of what is remembered of its former rows."""
+    """The rows that earlier batches accepted: the addresses of raw, and of what is remembered of its former rows.
+
+    ``raw_from_us``: since when raw has all rows of whole top nodes; None for always.
+    """
 
     stream: Stream
     raw: str
     remembered: str
+    raw_from_us: int | None = None
 
     @staticmethod
     def of(target: StreamTables) -> Accepted:
         """Return those of a stream's tables."""
-        tables = (target.layout.raw, target.layout.remembered)
-        return Accepted(target.stream, *(str(table(target.stream.name).absolute()) for table in tables))
+        stream, layout = target.stream, target.layout
+        kept_us = raw_from(read_corrections(layout, stream.name)) if stream.revisions else None
+        if kept_us is not None:
+            kept_us = -floor_to(stream.levels[-1].width_us, -kept_us)
+        raw, remembered = (str(table(stream.name).absolute()) for table in (layout.raw, layout.remembered))
+        return Accepted(stream, raw, remembered, kept_us)
 
 
 def repeats_of(
@@ -65,6 +76,8 @@ def repeats_of(
 ) -> pa.Table | None:
     """Return those of a batch's suspects that are duplicates or conflicts, with their ``verdict``; None for none.
 
+    Where rows are revised, also those that are REVISED, of the batch or of accepted ones, which have a ``batch``.
+
     ``known``: hashes that earlier batches have, and these batches; ``rows_of`` returns the batch's
     usable rows with given hashes, with all columns named by ``compared``; its other columns are kept.
     """
@@ -74,14 +87,19 @@ def repeats_of(
         rows, is_known = rows_of(part), np.isin(hashes, part)
         wanted = _wanted(accepted.stream, batch, rows, hashes[is_known], batches[is_known])
         earlier, remembered = (None, None) if wanted is None else _known(accepted, wanted, rows)
-        found.append(judged(rows, earlier, accepted.stream, remembered))
+        found.append(judged(rows, earlier, accepted.stream, remembered, accepted.raw_from_us))
     repeats = pa.concat_tables(found) if found else None
     return repeats if repeats is not None and repeats.num_rows else None
 
 
 def conflict_detail(stream: Stream) -> str:
     """Return the detail of a conflict in quarantine."""
-    return f"same identity ({', '.join(stream.identity)}) as an accepted row, other content"
+    why = (
+        "; raw no longer keeps the rows of its time (keep_raw), so none is revised"
+        if stream.revisions
+        else ""
+    )
+    return f"same identity ({', '.join(stream.identity)}) as an accepted row, other content{why}"
 
 
 def _wanted(stream: Stream, batch: int, rows: pa.Table, hashes: Hashes, batches: Batches) -> _Wanted | None:
@@ -96,22 +114,26 @@ def _wanted(stream: Stream, batch: int, rows: pa.Table, hashes: Hashes, batches:
 
 def _known(accepted: Accepted, wanted: _Wanted, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return the accepted rows that are wanted, and what is remembered of those that raw no longer has."""
-    schema = rows.select(compared(accepted.stream)).schema
+    schema = rows.select(compared(accepted.stream)).schema.append(pa.field("batch", pa.int64()))
     earlier = _rows_in(wanted.files(place_at(accepted.raw)), wanted, accepted.stream, schema)
     return earlier, _remembered_in(wanted.files(place_at(accepted.remembered)), wanted)
 
 
 def judged(
-    rows: pa.Table, earlier: pa.Table | None, stream: Stream, remembered: pa.Table | None = None
+    rows: pa.Table,
+    earlier: pa.Table | None,
+    stream: Stream,
+    remembered: pa.Table | None = None,
+    raw_from_us: int | None = None,
 ) -> pa.Table:
     """Return the rows of a batch that repeat another of its rows or an accepted one, with a ``verdict``.
 
-    Accepted are ``earlier`` rows, which are compared by their values, and ``remembered`` ones, by their hashes.
+    Accepted are ``earlier`` rows, which are compared by their values, and ``remembered`` ones, by their hashes. Where
+    rows are revised, those that are REVISED are among them; since ``raw_from_us`` they can be.
     """
-    names = compared(stream)
-    both = rows.select(names)
+    both = rows
     if earlier is not None:
-        both = pa.concat_tables([both, earlier.select(names).cast(both.schema)])
+        both = pa.concat_tables([rows, earlier], promote_options="default")
     known = np.arange(both.num_rows) >= rows.num_rows
     identity, payload = _codes(both, identity_columns(stream)), _codes(both, payload_columns(stream))
     order = processing_order(both, ~known, identity)
@@ -126,8 +148,14 @@ def judged(
         stream.duplicates_within,
     )
     found[order[order >= 0]] = verdict[order >= 0]
-    mine = found[: rows.num_rows]
-    return rows.append_column("verdict", pa.array(mine)).filter(pa.array(mine != 0))
+    both = both.append_column("verdict", pa.array(found))
+    if stream.revisions:
+        if earlier is None:
+            both = both.append_column("batch", pa.nulls(both.num_rows, pa.int64()))
+        is_gone = np.isin(identity, sorted_rows.identity[order < 0])
+        is_kept = event >= raw_from_us if raw_from_us is not None else np.True_
+        both = with_revised(both, identity, payload, has_identity & ~is_gone & is_kept, stream)
+    return both.filter(pc.not_equal(both["verdict"], ACCEPTED))
 
 
 class _Sorted(NamedTuple):

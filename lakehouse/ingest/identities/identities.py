@@ -28,16 +28,18 @@ def identity_columns(stream: Stream) -> list[str]:
 
 
 def payload_columns(stream: Stream) -> list[str]:
-    """Return what a record says; when it was received is not part of that."""
+    """Return what a record says; when it was received is not part of that, unless it tells which record is newer."""
     arrival = stream.arrival_time.column if stream.arrival_time else None
+    if stream.revisions and stream.revisions.newest_by == arrival:
+        arrival = None
     stored = () if stream.identity_is_record else stream.all_columns
     return ["event_us", *(name for name in stored if name != arrival)]
 
 
 def compared(stream: Stream) -> list[str]:
-    """Return the columns that decide which rows are the same and which of them came first."""
+    """Return the columns that decide which rows are the same and which of them came first; of revisions all columns."""
     names = [*identity_columns(stream), *payload_columns(stream), "event_us", "arrival_us", *ORIGIN]
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys([*names, *(stream.all_columns if stream.revisions else ())]))
 
 
 def definition(stream: Stream) -> str:

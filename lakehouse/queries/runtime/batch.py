@@ -17,9 +17,10 @@ from lakehouse.queries.runtime.batch_manifest import (
 )
 from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE
 from lakehouse.spark import tables
+from lakehouse.storage.corrections import waiting_revisions
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
-from lakehouse.storage.ledger import read_ledger
+from lakehouse.storage.ledger import Entry, read_ledger
 
 # The last ingest batch of each stream.
 Through = Mapping[str, int]
@@ -40,8 +41,9 @@ def next_batch(
     Before every stream has a raw table there can be no result, and no batch is begun; nor is one while results rest on
     retracted rows.
 
-    ``through``: ingest batches that finish after these are left for later, so that several queries are planned alike.
-    ``through_repair``: as in ``BatchManifest``, for a new batch; ``wanted``: its number of buckets.
+    A batch whose revisions are not carried out yet waits, and those behind it. ``through``: ingest batches that finish
+    after these are left for later, so that several queries are planned alike. ``through_repair``: as in
+    ``BatchManifest``, for a new batch; ``wanted``: its number of buckets.
     """
     if not all(tables.exists(layout.raw(stream)) for stream in query.streams):
         return None
@@ -51,7 +53,7 @@ def next_batch(
         return last
     taken = last.spans if last else tuple((0, 0) for _ in query.streams)
     known = [
-        read_ledger(layout, stream, after, None if through is None else through[stream])
+        _readable(layout, stream, after, None if through is None else through[stream])
         for stream, (_, after) in zip(query.streams, taken, strict=True)
     ]
     spans, corrections = next_spans(taken, known, most_rows), last_retractions(layout, query.streams)
@@ -65,3 +67,11 @@ def next_batch(
     write_manifest(folder, "batch", manifest)
     crash_point("queries.planned")
     return manifest
+
+
+def _readable(layout: Home, stream: str, after: int, through: int | None) -> list[Entry]:
+    """Return the batches after one before those of which raw still has rows that they revise."""
+    known = read_ledger(layout, stream, after, through)
+    # Looked for afterwards, so that no batch comes in between.
+    waiting = waiting_revisions(layout, stream, is_done=True)
+    return known if waiting is None else [each for each in known if each.batch < waiting[0]]

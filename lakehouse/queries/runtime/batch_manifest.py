@@ -20,7 +20,7 @@ from typing import Literal
 from lakehouse.config.problems import Permanent
 from lakehouse.queries.kind import Query
 from lakehouse.storage.control.manifests import Manifests, Row
-from lakehouse.storage.corrections import RETRACT, Correction, read_corrections
+from lakehouse.storage.corrections import TAKEN_OUT, Correction, read_corrections
 from lakehouse.storage.damaged import RESTORE
 from lakehouse.storage.doubtful import Doubt, counted, doubts_of
 from lakehouse.storage.layout import Home, Part
@@ -232,7 +232,7 @@ def last_repair(layout: Home, query: str) -> int:
 def retractions(layout: Home, stream: str, after: int) -> list[Correction]:
     """Return the retractions of a stream that are done and come after a correction, in order."""
     known = read_corrections(layout, stream)
-    return [each for each in known if each.kind == RETRACT and each.done and each.number > after]
+    return [each for each in known if each.kind in TAKEN_OUT and each.done and each.number > after]
 
 
 def last_retractions(layout: Home, streams: Sequence[str]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,24 +22,20 @@ from lakehouse.engine.parts import file_items
 from lakehouse.queries.kind import Query
 from lakehouse.storage.corrections import Correction
 from lakehouse.storage.layout import Home
+from lakehouse.storage.noted_rows import NotedRows
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import Between, files_between
 from lakehouse.storage.tables.table_reads import named_columns, pieces_of
 
 Bools = np.ndarray
-_NOTED = pa.schema({"correction": pa.int64(), "event_us": pa.int64(), "row": pa.int64()})
 _COUNTED = pa.schema({"found": pa.string(), "batch": pa.int64(), "rows": pa.int64()})
 
 
 @dataclass(frozen=True)
 class Retracted:
-    """The rows of one retraction, on the sides of a query that read their stream; times in ``[from_us, to_us)``.
+    """The rows of one retraction, on the sides of a query that read their stream; times in ``[from_us, to_us)``."""
 
-    Memory of a task: 8 bytes for each of them.
-    """
-
-    paths: tuple[str, ...]
-    correction: int
+    noted: NotedRows
     sides: frozenset[int]
     from_us: int
     to_us: int
@@ -47,18 +43,16 @@ class Retracted:
     @classmethod
     def of(cls, layout: Home, query: Query, stream: str, correction: Correction) -> Retracted:
         """Return the rows of a retraction of a stream."""
-        number = correction.number
-        files = files_between(layout.retracted(stream), ("correction", number, number))
         sides = frozenset(side for side, name in enumerate(query.streams) if name == stream)
         assert correction.from_us is not None and correction.to_us is not None
-        paths = tuple(str(file.absolute()) for file in files)
-        return cls(paths, number, sides, correction.from_us, correction.to_us)
+        noted = NotedRows.of(layout, stream, correction.number)
+        return cls(noted, sides, correction.from_us, correction.to_us)
 
     def are(self, event_us: Int64s, row: Int64s) -> Bools:
         """Return which rows of such a side, by their times and hashes, are retracted."""
         near = (event_us >= self.from_us) & (event_us < self.to_us)
         if near.any():
-            near[near] = np.isin(row[near], _hashes(self))
+            near[near] = self.noted.are(row[near])
         return near
 
     def among(self, rows: pa.Table) -> Bools:
@@ -69,19 +63,9 @@ class Retracted:
 
     def before(self, time_us: int) -> int:
         """Return how many of them are before a time."""
-        return sum(int(pc.sum(pc.less(rows["event_us"], time_us)).as_py() or 0) for rows in _pieces(self))
-
-
-@lru_cache(maxsize=4)
-def _hashes(retracted: Retracted) -> Int64s:
-    parts = [rows["row"].to_numpy() for rows in _pieces(retracted)]
-    return np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
-
-
-def _pieces(retracted: Retracted) -> Iterator[pa.Table]:
-    for path in retracted.paths:
-        for rows in pieces_of(path, _NOTED):
-            yield rows.filter(pc.equal(rows["correction"], retracted.correction))
+        return sum(
+            int(pc.sum(pc.less(rows["event_us"], time_us)).as_py() or 0) for rows in self.noted.pieces()
+        )
 
 
 @dataclass(frozen=True)

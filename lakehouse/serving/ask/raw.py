@@ -24,7 +24,7 @@ from lakehouse.serving.publish.macros import macros_of
 from lakehouse.serving.sandbox.locked import MEMORY_LIMIT
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.serving.table_reader import connected
-from lakehouse.storage.corrections import RETRACT, raw_from, read_corrections
+from lakehouse.storage.corrections import TAKEN_OUT, raw_from, read_corrections
 from lakehouse.storage.stores.store_path import Location, StorePath
 from lakehouse.storage.tables.table_log import files_between
 
@@ -58,7 +58,7 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     grouping = list(chosen.names) if chosen else []
     final = final_before is not None and question.end_us <= final_before
     answers = [_answer(question, row, reader.version, grouping, final) for row in rows]
-    retracted = any(found.kind == RETRACT for found in corrections)
+    retracted = any(found.kind in TAKEN_OUT for found in corrections)
     _check_complete(question, answers, estimates, retracted)
     return sorted(answers, key=order)[:limit]
 

@@ -330,6 +330,6 @@ def _keep_ledger(
     return table
 
 
-_LEDGER = """batch, kind, files, records, received, requeued, accepted, quarantined, duplicates, filtered, reasons,
-    missing, min_event_us, max_event_us, newest_us, late, lateness, max_lateness_us, schema_changes,
+_LEDGER = """batch, kind, files, records, received, requeued, accepted, quarantined, duplicates, revised, filtered,
+    reasons, missing, min_event_us, max_event_us, newest_us, late, lateness, max_lateness_us, schema_changes,
     repeated_files, lost, committed_at"""

@@ -57,7 +57,7 @@ DAYS = 30
 # Days that a report links; files and examples of records of each reason, and letters of an example.
 _DAYS, _FILES, _EXAMPLES, _FORM = 60, 3, 2, 80
 _QUERY = "query-"
-_COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")
+_COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "revised", "late")
 _STATES = ("fails", "warns", "rejects", "holds")
 Fields = dict[str, Any]
 

@@ -21,6 +21,7 @@ _OF_STREAMS = (
     "ledger",
     "corrections",
     "retracted",
+    "revised",
     "remembered",
     "unchecked",
     "profile",

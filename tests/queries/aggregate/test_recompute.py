@@ -9,6 +9,7 @@ import pytest
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.recompute import Affected
 from lakehouse.queries.runtime.retracted import Retracted
+from lakehouse.storage.noted_rows import NotedRows
 from tests.queries.declared_streams import SECOND, aggregate_of, stream_of
 
 # Windows of ten seconds and four, ticks at each second one.
@@ -28,7 +29,7 @@ def wrong(tmp_path: Path) -> Retracted:
     rows = {"correction": [1] * 3, "event_us": [time * SECOND for time in TIMES], "row": [1, 2, 3]}
     pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
     path = str(tmp_path / "rows.parquet")
-    return Retracted((path,), 1, frozenset({1}), 21 * SECOND, 30 * SECOND + 1)
+    return Retracted(NotedRows((path,), 1), frozenset({1}), 21 * SECOND, 30 * SECOND + 1)
 
 
 @pytest.mark.parametrize(
