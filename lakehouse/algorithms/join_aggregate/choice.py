@@ -68,7 +68,7 @@ def _why_not(name: str, shape: Shape) -> str | None:
     if name == "view_tree" and join_tree(shape) is None:
         return "the streams are joined in a circle"
     extremes = {each.function for each in shape.aggregates} & {"min", "max"}
-    if name in ("view_tree", "incremental") and extremes:
+    if name == "incremental" and extremes:
         asked = " and ".join(each.upper() for each in sorted(extremes))
         return f"it takes results away again, which works for COUNT and SUM and not for {asked}"
     return None

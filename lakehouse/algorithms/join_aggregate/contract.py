@@ -5,8 +5,9 @@ attribute both carry, at a time when all of them are in their windows. Answers a
 
     row ........... (side, enter_us, leave_us, a value per attribute it carries, group, values)
     in the window . at tick t: enter_us <= t <= leave_us; in order of time enter = ts, leave = ts + the side's window
-    partial ....... per tick and group: results counted, sums as two floats, extremes; partials of parts of the rows
-                    that share no result add up (``Partials.merged``)
+    number ........ a double, or a whole number in two or three *limbs*: in base 2^42, the lowest first, all of its sign
+    partial ....... per tick and group: results counted, sums and extremes; partials of parts of the rows that share no
+                    result add up (``merged``)
 
 Times are int64 microseconds. Nothing here knows text: keys and groups are numbers that are equal where the values are.
 """
@@ -26,20 +27,26 @@ Bools = npt.NDArray[np.bool_]
 Function = Literal["count", "sum", "min", "max"]
 FAR_PAST_US, FAR_FUTURE_US = -(2**60), 2**60
 MOST_SIDES = 8
-# 2^63 values of this size add up to what float64 holds, with room for the tricks that make sums exact.
-LARGEST_VALUE = 2.0**900
+LIMB_BITS = 42
 
 
 @dataclass(frozen=True)
 class Aggregate:
     """One aggregate over the results: of a column of one side's values, where that is not null (NaN).
 
-    COUNT(*) is no aggregate of these: every partial has it as ``results``. AVG is a sum and its count.
+    COUNT(*) is no aggregate of these: every partial has it as ``results``. AVG is a sum and its count. ``limbs``: in
+    how many columns, from ``column`` on, the number is; 1 for a double.
     """
 
     function: Function
     side: int
     column: int
+    limbs: int = 1
+
+    @property
+    def is_extreme(self) -> bool:
+        """Tell if it is the least or the greatest of its values."""
+        return self.function in ("min", "max")
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Shape:
     @property
     def columns(self) -> int:
         """Return how many columns of values the aggregates read."""
-        return 1 + max((each.column for each in self.aggregates), default=-1)
+        return max((each.column + each.limbs for each in self.aggregates), default=0)
 
     @property
     def has_one_key(self) -> bool:
@@ -103,10 +110,10 @@ class Rows:
 
     ``side`` int8. ``enter_us``, ``leave_us`` int64: the row is in its window from one to the other, both counted in;
     never in it where leave is before enter. ``keys`` int64, rows x attributes. ``group`` int64: the row's part of the
-    result's group. ``values`` float64, rows x columns, NaN for null; infinities are refused: a sum that held one could
-    never let go of it; and what is beyond +-2^900, so that no sum overflows. ``row`` int64: an id that is unique
-    within its side. ``weight`` int64: for how many rows it stands that differ in nothing but their values, of which it
-    has the sum or the extreme: 1 but where rows have been folded (``folded.py``), which ``Factorised`` alone takes.
+    result's group. ``values`` float64, rows x columns, NaN for null; what is added up is finite: a sum that held an
+    infinity could never let go of it. ``row`` int64: an id that is unique within its side. ``weight`` int64: for how
+    many rows it stands that differ in nothing but their values, of which it has the sum or the extreme: 1 but where
+    rows have been folded (``folded.py``), which ``Factorised`` and ``ViewTree`` take.
     """
 
     side: npt.NDArray[np.int8]
@@ -132,8 +139,7 @@ class Rows:
     ) -> Self:
         """Return rows; without ``row`` they are numbered from 0, without ``group`` all are in group 0.
 
-        Raises ValueError when columns differ in length, a side is negative, a time beyond +-2^60 us, a value beyond
-        +-2^900.
+        Raises ValueError when columns differ in length, a side is negative, a time beyond +-2^60 us.
         """
         side = np.asarray(side, np.int8)
         n = len(side)
@@ -160,8 +166,6 @@ class Rows:
         for times in (self.enter_us, self.leave_us):
             if np.any((times < FAR_PAST_US) | (times > FAR_FUTURE_US)):
                 raise ValueError("expected times within +-2^60 us of 1970, found one beyond")
-        if np.any(np.abs(self.values) > LARGEST_VALUE):
-            raise ValueError("expected values within +-2^900, or NaN for null, found one beyond")
 
     def __len__(self) -> int:
         return len(self.side)
@@ -187,8 +191,13 @@ class Partials:
 
     ``tick_us`` int64. ``group`` int64, partials x sides: the parts of the group, 0 for sides that do not count.
     ``results`` int64: how many join results. Per aggregate of the shape one column each of ``counted`` (int64: results
-    whose value is not null), ``high`` and ``low`` (float64: a sum is high + low, low being what high has no digits
-    for; 0 for other functions) and ``extreme`` (float64: min or max, NaN for none and for other functions).
+    whose value is not null) and, float64, of ``extreme``, ``high`` and ``low``:
+
+        a sum in limbs ........ its three limbs, the highest first
+        an extreme ............ its limbs, the highest first, then 0
+        a sum of doubles ...... high + low, low being what high has no digits for; times 2^extreme where it is not NaN,
+                                which keeps sums beyond 2^960 in the range of doubles
+        none, or a count ...... NaN, 0 and 0
     """
 
     tick_us: Int64s

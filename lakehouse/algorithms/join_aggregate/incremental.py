@@ -7,11 +7,9 @@ from numba import njit
 
 from lakehouse.algorithms.join_aggregate.choice import refuse_unless_able
 from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
-from lakehouse.algorithms.join_aggregate.kernels.exact import add
 from lakehouse.algorithms.join_aggregate.kernels.total import (
-    COLUMN,
-    NUMBER,
     SIDE,
+    count_in,
     free_if_empty,
     group_of,
     is_full,
@@ -36,8 +34,8 @@ class Incremental(WindowJoin):
     Cost: a row O(its partners) when it enters and again when it leaves, and as much again per aggregate; a tick
     O(groups). Memory O(rows + groups).
 
-    Guarantee: counts are exact. Sums are within 2^-104 of the exact sum, whatever came and left before: they are kept
-    as whole numbers of 2^-1074, where what is taken away leaves no trace.
+    Guarantee: exactly the definition; sums of doubles are rounded once to high and once more to low, whatever came and
+    left before.
 
     Raises:
         ValueError: the shape has more than two sides, or asks for a min or max, which cannot be taken away.
@@ -60,6 +58,7 @@ class Incremental(WindowJoin):
 
     def _enter(self, columns: tuple[Any, ...]) -> None:
         # No row has more partners than there are rows.
+        self._totals.widen(columns[0], columns[5])
         if len(self._results) < len(self._windows.entries):
             self._results = np.empty((len(self._windows.entries), 2), np.int64)
         at = done = 0
@@ -147,7 +146,7 @@ def _count(
 ) -> Any:
     """Add results from ``start`` on to the totals, or take them away with ``sign`` -1; return where it stopped."""
     entries, values = windows[0], windows[2]
-    groups, _, counted, limbs, _, _, _, _ = totals
+    groups, _, counted, sums, extremes, _, _, state = totals
     for at in range(start, found):
         if sign > 0 and is_full(totals):
             return at
@@ -156,11 +155,8 @@ def _count(
         group = group_of(parts, totals)
         groups[group].results += sign
         for column in range(len(aggregates)):
-            value = values[result[aggregates[column, SIDE]], aggregates[column, COLUMN]]
-            if not np.isnan(value):
-                counted[group, column] += sign
-                if aggregates[column, NUMBER] >= 0:
-                    add(limbs[group, aggregates[column, NUMBER]], sign * value)
+            row = result[aggregates[column, SIDE]]
+            count_in(values, row, aggregates[column], counted, sums, extremes, group, column, state, sign)
         if sign < 0:
             free_if_empty(group, totals)
     return found

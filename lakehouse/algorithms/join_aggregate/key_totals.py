@@ -75,7 +75,7 @@ class KeyTotals:
 
     def widen(self, rows: Rows) -> None:
         """Make the sums keep all places that the values of rows need."""
-        sums = np.ascontiguousarray(self.plan[0][self.plan[0][:, 0] == kernels.SUM, 1:3])
+        sums = np.ascontiguousarray(self.plan[0][self.plan[0][:, 0] == kernels.SUM][:, [1, 2, 4]])
         lowest, highest = self._reach.tolist()
         places(rows.values, rows.side, sums, self._reach)
         below, above = lowest - int(self._reach[0]), int(self._reach[1]) - highest
@@ -193,10 +193,10 @@ class KeyTotals:
 def _plan(shape: Shape) -> tuple[Any, Any, Any]:
     """Return per aggregate its function, side, column and number among those of its kind; the rest as kernels ask."""
     seen = {"sum": 0, "extreme": 0, "count": 0}
-    aggregates = np.zeros((len(shape.aggregates), 4), np.int64)
+    aggregates = np.zeros((len(shape.aggregates), 5), np.int64)
     for number, each in enumerate(shape.aggregates):
-        kind = "extreme" if each.function in ("min", "max") else each.function
-        aggregates[number] = FUNCTIONS[each.function], each.side, each.column, seen[kind]
+        kind = "extreme" if each.is_extreme else each.function
+        aggregates[number] = FUNCTIONS[each.function], each.side, each.column, seen[kind], each.limbs
         seen[kind] += 1
     return aggregates, np.array(shape.grouped), np.array(sorted(set(shape.attributes[0])), np.int64)
 

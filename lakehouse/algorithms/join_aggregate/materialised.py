@@ -1,12 +1,20 @@
 """The yardstick: every join result is kept until it leaves (PC, GPC, MPC of the paper)."""
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.join_aggregate.contract import Aggregate, Float64s, Int64s, Partials, Shape
+from lakehouse.algorithms.join_aggregate.contract import (
+    LIMB_BITS,
+    Aggregate,
+    Float64s,
+    Int64s,
+    Partials,
+    Shape,
+)
 from lakehouse.algorithms.join_aggregate.kernels.window import probe, put_in, take_out, write
 from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, WindowJoin, bytes_in_use
 
@@ -57,7 +65,7 @@ class Materialised(WindowJoin):
         )
         members = members if len(group) else []
         cells = [
-            [_aggregated(each, values[results[part, each.side], each.column]) for part in members]
+            [_aggregated(each, values[results[part, each.side], _columns(each)]) for part in members]
             for each in self.shape.aggregates
         ]
         shaped = np.array(cells).reshape(len(cells), len(group), 4)
@@ -81,19 +89,44 @@ class Materialised(WindowJoin):
         return bytes_in_use(self._kept, len(self._kept[1]), self._many)
 
 
+def _columns(aggregate: Aggregate) -> slice:
+    return slice(aggregate.column, aggregate.column + aggregate.limbs)
+
+
 def _aggregated(aggregate: Aggregate, values: Float64s) -> tuple[float, float, float, float]:
-    """Return how many values are not null, their sum as two floats, and their extreme."""
-    known = values[~np.isnan(values)]
-    high, low, extreme = 0.0, 0.0, math.nan
-    match aggregate.function:
-        case "sum":
-            high = math.fsum(known)
-            low = math.fsum([*known, -high])
-            # A rest that rounds to half of high's last digit may be a tie that high + low rounds the other way.
-            high, low = high + low, low - ((high + low) - high)
-        case "min" | "max" if len(known):
-            extreme = float(known.min() if aggregate.function == "min" else known.max())
-    return len(known), high, low, extreme
+    """Return how many values, rows of limbs, are not null, and their high, low and extreme."""
+    known = values[~np.isnan(values[:, 0])]
+    if aggregate.is_extreme and len(known):
+        best = (min if aggregate.function == "min" else max)(known[:, ::-1].tolist())
+        extreme, high, low = [*best, 0.0, 0.0][:3]
+        return len(known), high, low, extreme
+    if aggregate.function != "sum":
+        return len(known), 0.0, 0.0, math.nan
+    return len(known), *(_limbs_summed(known) if aggregate.limbs > 1 else _summed(known[:, 0]))
+
+
+def _limbs_summed(known: Float64s) -> tuple[float, float, float]:
+    whole = sum(int(limb) << (LIMB_BITS * place) for row in known.tolist() for place, limb in enumerate(row))
+    low, rest = abs(whole) % 2**LIMB_BITS, abs(whole) >> LIMB_BITS
+    limbs = rest % 2**LIMB_BITS, low, rest >> LIMB_BITS
+    high, low_limb, extreme = (math.copysign(float(limb), whole) if limb else 0.0 for limb in limbs)
+    return high, low_limb, extreme
+
+
+def _summed(known: Float64s) -> tuple[float, float, float]:
+    """Return the sum of doubles, as a fraction where it may be beyond their range."""
+    power = 0
+    if np.any(np.abs(known) > 2.0**900):
+        total = sum(map(Fraction, known.tolist()), Fraction(0))
+        power = 128 if abs(total) >= 2**960 else 0
+        total /= 2**power
+        high = float(total)
+        low = float(total - Fraction(high))
+    else:
+        high = math.fsum(known)
+        low = math.fsum([*known, -high])
+    # A rest that rounds to half of high's last digit may be a tie that high + low rounds the other way.
+    return high + low, low - ((high + low) - high), float(power) if power else math.nan
 
 
 @njit(cache=True)

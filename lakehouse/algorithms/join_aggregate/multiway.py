@@ -14,13 +14,12 @@ from lakehouse.algorithms.join_aggregate.kernels.credit import (
     leave_before,
     refresh_extremes,
 )
-from lakehouse.algorithms.join_aggregate.kernels.total import FUNCTION, SUM
 from lakehouse.algorithms.join_aggregate.totals import Totals
 from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, WindowJoin, bytes_in_use
 
 
 class Credits:
-    """Credits by place, in growing arrays: 24 bytes each, and 16 per aggregate and 16 per sum."""
+    """Credits by place, in growing arrays: 24 bytes each, 32 per aggregate, and 8 per digit of a sum."""
 
     def __init__(self, totals: Totals) -> None:
         self.totals = totals
@@ -41,20 +40,24 @@ class Credits:
                 new[:room] = old
             self._items = larger
 
+    def widen(self, side: Any, values: Any) -> None:
+        """Make sums, also those of the totals, keep all digits that the values of rows need."""
+        [sums] = self.totals.widen(side, values, self._items[2])
+        self._items = (*self._items[:2], sums, self._items[3])
+
     @property
     def bytes(self) -> int:
         """Return the bytes of all arrays that credits use."""
         return bytes_in_use(self._items, len(self._items[0]), int(self._state[HELD]))
 
     def _empty(self, room: int) -> tuple[Any, ...]:
-        """Return credits, counts of values, sums as pairs, extremes."""
+        """Return credits, counts of values, sums, extremes."""
         wide = len(self.totals.aggregates)
-        sums = int(np.sum(self.totals.aggregates[:, FUNCTION] == SUM))
         return (
             np.zeros(room, CREDIT),
             np.zeros((room, wide), np.int64),
-            np.zeros((room, sums, 2)),
-            np.zeros((room, wide)),
+            np.zeros((room, self.totals.sums), np.int64),
+            np.zeros((room, wide, 3)),
         )
 
 
@@ -71,8 +74,8 @@ class Multiway(WindowJoin):
     group), which only a trend of values towards the worse makes frequent. Memory O(rows + credits): a row has one
     credit per group of its results.
 
-    Guarantee: counts and extremes are exact. Sums are within ``(n + 1) * 2^-104`` of the sum of the magnitudes of the
-    values that are in them now, n being the most results that end with one row: whatever came and left before.
+    Guarantee: exactly the definition; sums of doubles are rounded once to high and once more to low, whatever came and
+    left before.
 
     >>> from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
     >>> shape = Shape(((0,), (0, 1), (1,)), (False,) * 3, (Aggregate("sum", 2, 0),))
@@ -105,6 +108,7 @@ class Multiway(WindowJoin):
             assert np.array_equal(one, other, equal_nan=True), f"{field.name} that credits do not add up to"
 
     def _enter(self, columns: tuple[Any, ...]) -> None:
+        self._credits.widen(columns[0], columns[5])
         at = done = 0
         while at < len(columns[0]):
             at, done, found = enter_rows(

@@ -11,7 +11,16 @@ from dataclasses import replace
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.choice import build, cheapest
-from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s, Int64s, Partials, Rows, Shape
+from lakehouse.algorithms.join_aggregate.contract import (
+    LIMB_BITS,
+    Aggregate,
+    Bools,
+    Float64s,
+    Int64s,
+    Partials,
+    Rows,
+    Shape,
+)
 
 
 def revised(shape: Shape, unchanged: Rows, was: Rows, now: Rows, ticks_us: Int64s) -> Partials:
@@ -33,17 +42,19 @@ def revised(shape: Shape, unchanged: Rows, was: Rows, now: Rows, ticks_us: Int64
     before, after = (
         build(method, shape).advance(Rows.joined([unchanged, changed]), ticks_us) for changed in (was, now)
     )
-    taken = replace(
-        before,
-        results=-before.results,
-        counted=-before.counted,
-        high=-before.high,
-        low=-before.low,
-        # An extreme only ever grows: that of all rows is what it is now.
-        extreme=np.full_like(before.extreme, np.nan),
-    )
-    gained = merged(shape, [after, taken])
+    gained = merged(shape, [after, _negative(shape, before)])
     return gained[gained.results > 0]
+
+
+def _negative(shape: Shape, partials: Partials) -> Partials:
+    """Return what takes partials away, but for extremes, which only ever grow: that of all rows is what it is now."""
+    sign = np.array([0 if each.is_extreme else -1 for each in shape.aggregates])
+    is_limb = np.array([each.limbs > 1 for each in shape.aggregates], np.bool_)
+    extreme = np.where(sign == 0, np.nan, np.where(is_limb, -partials.extreme, partials.extreme))
+    high, low = partials.high * sign, partials.low * sign
+    return replace(
+        partials, results=-partials.results, counted=-partials.counted, high=high, low=low, extreme=extreme
+    )
 
 
 def connected(shape: Shape, rows: Rows, changed: Rows) -> Bools:
@@ -71,8 +82,9 @@ def connected(shape: Shape, rows: Rows, changed: Rows) -> Bools:
 def merged(shape: Shape, parts: Sequence[Partials]) -> Partials:
     """Return partials of the same ticks and groups as one: counts and sums added, extremes compared.
 
-    Sums are added in the order of the parts, as two floats: within 2^-100 of their magnitudes, and whole numbers up
-    to 2^104 exactly. Raises OverflowError when a count goes beyond 2^63 - 1.
+    Sums of doubles are added in the order of the parts, as two floats: within 2^-100 of their magnitudes, and whole
+    numbers up to 2^104 exactly. Numbers in limbs are added exactly up to 2^137. Raises OverflowError when a count goes
+    beyond 2^63 - 1.
     """
     whole = Partials.joined([Partials.none(shape), *parts])
     whole = whole[np.lexsort((*whole.group.T[::-1], whole.tick_us))]
@@ -81,11 +93,11 @@ def merged(shape: Shape, parts: Sequence[Partials]) -> Partials:
     is_first = np.ones(len(whole), np.bool_)
     is_first[1:] = (np.diff(whole.tick_us) != 0) | np.any(np.diff(whole.group, axis=0) != 0, axis=1)
     at = np.flatnonzero(is_first)
-    high, low = _added(whole.high, whole.low, at)
-    extreme = np.empty((len(at), len(shape.aggregates)))
-    for column, aggregate in enumerate(shape.aggregates):
-        least_or_most = np.fmin if aggregate.function == "min" else np.fmax
-        extreme[:, column] = least_or_most.reduceat(whole.extreme[:, column], at)
+    high, low, extreme = np.zeros((3, len(at), len(shape.aggregates)))
+    for column, each in enumerate(shape.aggregates):
+        add = _best if each.is_extreme else _limbs_added if each.limbs > 1 else _added
+        numbers = whole.high[:, column], whole.low[:, column], whole.extreme[:, column]
+        high[:, column], low[:, column], extreme[:, column] = add(each, *numbers, at)
     return Partials(
         whole.tick_us[at],
         whole.group[at],
@@ -132,15 +144,49 @@ def _counted(counts: Int64s, at: Int64s) -> Int64s:
     return added
 
 
-def _added(high: Float64s, low: Float64s, at: Int64s) -> tuple[Float64s, Float64s]:
+def _best(
+    aggregate: Aggregate, high: Float64s, low: Float64s, extreme: Float64s, at: Int64s
+) -> tuple[Float64s, ...]:
+    """Return the extremes of runs, NaN where there is none."""
+    run, is_least = np.repeat(at, np.diff(np.append(at, len(high)))), aggregate.function == "min"
+    is_none = np.isnan(extreme)
+    order = np.lexsort((low, high, extreme, is_none if is_least else ~is_none, run))
+    best = order[at if is_least else np.append(at[1:], len(high)) - 1]
+    return high[best], low[best], extreme[best]
+
+
+def _limbs_added(
+    aggregate: Aggregate, high: Float64s, low: Float64s, extreme: Float64s, at: Int64s
+) -> tuple[Float64s, ...]:
+    """Return the sums of runs of numbers in limbs."""
+    limbs = [np.add.reduceat(np.nan_to_num(each), at) for each in (low, high, extreme)]
+    lowest, middle, highest = (each.astype(np.int64) for each in limbs)
+    sign = np.ones(len(at), np.int64)
+    for _ in range(2):
+        middle += lowest >> LIMB_BITS
+        highest += middle >> LIMB_BITS
+        lowest, middle = lowest & (2**LIMB_BITS - 1), middle & (2**LIMB_BITS - 1)
+        # All limbs have the sign of the number: those of a negative one are carried as those of its opposite.
+        sign = np.where(highest < 0, -1, sign)
+        lowest, middle, highest = (each * np.where(highest < 0, -1, 1) for each in (lowest, middle, highest))
+    return tuple((each * sign).astype(np.float64) for each in (middle, lowest, highest))
+
+
+def _added(
+    aggregate: Aggregate, high: Float64s, low: Float64s, extreme: Float64s, at: Int64s
+) -> tuple[Float64s, ...]:
     """Return the sums of runs of two-float numbers; one step for each place in the longest run."""
     lengths = np.diff(np.append(at, len(high)))
+    # What is beyond the range of doubles is of larger units, and all that is added to it.
+    power = np.fmax.reduceat(extreme, at)
+    unit = np.exp2(np.nan_to_num(extreme) - np.nan_to_num(np.repeat(power, lengths)))
+    high, low = high * unit, low * unit
     total, rest = high[at].copy(), low[at].copy()
     for place in range(1, int(lengths.max())):
         long = np.flatnonzero(lengths > place)
         together, lost = _two_sum(total[long], high[at[long] + place])
         total[long], rest[long] = _two_sum(together, rest[long] + low[at[long] + place] + lost)
-    return total, rest
+    return total, rest, power
 
 
 def _two_sum(one: Float64s, other: Float64s) -> tuple[Float64s, Float64s]:

@@ -5,15 +5,21 @@ from typing import Any
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Shape
-from lakehouse.algorithms.join_aggregate.kernels.exact import LIMBS
+from lakehouse.algorithms.join_aggregate.kernels.digits import places, with_wider_sums
 from lakehouse.algorithms.join_aggregate.kernels.total import (
+    COLUMN,
+    DIGITS,
     FUNCTION,
     GROUPS,
+    LIMBS,
+    LOWEST,
+    NUMBER,
+    SIDE,
     SUM,
     TOTAL,
     USED,
     chain_groups,
-    list_sums,
+    list_numbers,
 )
 from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, bytes_in_use
 
@@ -21,11 +27,11 @@ FUNCTIONS = ("count", "sum", "min", "max")
 
 
 class Totals:
-    """Running totals by group, in growing arrays: 264 bytes per sum of a group, 17 per aggregate, about 40 besides."""
+    """Running totals by group, in growing arrays: per group about 40 bytes, 33 per aggregate, and 8 per digit."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape, self.aggregates = shape, _aggregates_of(shape)
-        self._state = np.array([0, 0, -1], np.int64)
+        self._state, self._reach = np.array([0, 0, -1, 2, 0], np.int64), np.zeros(2, np.int64)
         self._groups = self._empty(LEAST_ROOM)
         # The group of the result at hand.
         self.parts = np.zeros(shape.sides, np.int64)
@@ -39,6 +45,25 @@ class Totals:
     def has_extremes(self) -> bool:
         """Tell if an aggregate is a min or max."""
         return bool(np.any(self.aggregates[:, FUNCTION] > SUM))
+
+    @property
+    def sums(self) -> int:
+        """Return how many columns the digits of all sums take."""
+        return int(self._state[DIGITS]) * int(np.sum(self.aggregates[:, NUMBER] >= 0))
+
+    def widen(self, side: Any, values: Any, *others: Any) -> tuple[Any, ...]:
+        """Make sums keep all digits that the values of rows need; return other tables of such sums as wide."""
+        summed = self.aggregates[self.aggregates[:, NUMBER] >= 0][:, [SIDE, COLUMN, LIMBS]]
+        lowest, highest = self._reach.tolist()
+        places(values, side, np.ascontiguousarray(summed), self._reach)
+        below, above = lowest - int(self._reach[0]), int(self._reach[1]) - highest
+        if not (below or above):
+            return others
+        digits, groups = int(self._state[DIGITS]), list(self._groups)
+        self._state[[DIGITS, LOWEST]] = digits + below + above, self._reach[0]
+        groups[3], *wider = (with_wider_sums(each, 0, digits, below, above) for each in (groups[3], *others))
+        self._groups = tuple(groups)
+        return tuple(wider)
 
     def has_room(self, groups: int) -> bool:
         """Tell if as many more groups fit."""
@@ -63,9 +88,9 @@ class Totals:
     def answer(self, tick: int) -> Partials:
         """Return the answer at a tick; no extreme is stale."""
         at = self.places()
-        groups, parts, counted, limbs, extremes = self._groups[:5]
-        high, low = np.zeros((2, len(at), len(self.aggregates)))
-        list_sums(at, limbs, self.aggregates, high, low)
+        groups, parts, counted = self._groups[:3]
+        high, low, extreme = np.empty((3, len(at), len(self.aggregates)))
+        list_numbers(at, self.arrays, self.aggregates, high, low, extreme)
         return Partials(
             tick_us=np.full(len(at), tick),
             group=parts[at],
@@ -73,7 +98,7 @@ class Totals:
             counted=counted[at],
             high=high,
             low=low,
-            extreme=extremes[at],
+            extreme=extreme,
         )
 
     @property
@@ -83,13 +108,13 @@ class Totals:
 
     def _empty(self, room: int) -> tuple[Any, ...]:
         """Return groups, their parts, counts of values, sums, extremes, which of these are stale, heads of chains."""
-        wide, sums = len(self.aggregates), int(np.sum(self.aggregates[:, FUNCTION] == SUM))
+        wide = len(self.aggregates)
         return (
             np.zeros(room, TOTAL),
             np.zeros((room, self.shape.sides), np.int64),
             np.zeros((room, wide), np.int64),
-            np.zeros((room, sums, LIMBS), np.uint32),
-            np.full((room, wide), np.nan),
+            np.zeros((room, self.sums), np.int64),
+            np.full((room, wide, 3), np.nan),
             np.zeros((room, wide), np.bool_),
             np.full(room, -1, np.int32),
         )
@@ -99,6 +124,6 @@ def _aggregates_of(shape: Shape) -> Int64s:
     rows, sums = [], 0
     for each in shape.aggregates:
         function = FUNCTIONS.index(each.function)
-        rows.append([function, each.side, each.column, sums if function == SUM else -1])
+        rows.append([function, each.side, each.column, sums if function == SUM else -1, each.limbs])
         sums += function == SUM
-    return np.array(rows, np.int64).reshape(-1, 4)
+    return np.array(rows, np.int64).reshape(-1, 5)

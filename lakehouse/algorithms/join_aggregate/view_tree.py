@@ -14,15 +14,19 @@ from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, ascending, fit
 from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.factorised import Lanes
 from lakehouse.algorithms.join_aggregate.join_tree import join_tree, shared
+from lakehouse.algorithms.join_aggregate.kernels import view_cells
 from lakehouse.algorithms.join_aggregate.kernels import view_tree as kernels
 from lakehouse.algorithms.join_aggregate.kernels.digits import places, with_wider_sums
+from lakehouse.algorithms.join_aggregate.kernels.envelopes import copy_steps
 from lakehouse.algorithms.join_aggregate.kernels.keys import put_in_slots
 from lakehouse.algorithms.join_aggregate.kernels.rings import Layout
+from lakehouse.algorithms.join_aggregate.kernels.view_waves import MANY
 
 _LEAST = 16
 _ANSWERS = 1024
-# Of cells, hubs and events in a tree.
-_TABLES = 1, 3, 4
+# Of cells, hubs, events and steps in a tree.
+_TABLES = 1, 3, 4, 5
+_SIZES = [view_cells.CELLS, view_cells.HUBS, view_cells.EVENTS, view_cells.STEPS]
 
 
 class Views:
@@ -31,39 +35,42 @@ class Views:
     def __init__(self, shape: Shape, tree: tuple[int, ...]) -> None:
         self._shape, self._reach = shape, np.zeros(2, np.int64)
         self.plan, self.layout = _plan(shape, tree), _layout(shape, 2)
-        self.state = np.zeros(kernels.FIELDS, np.int64)
+        self.state = np.zeros(view_cells.FIELDS, np.int64)
         # The hub of the root is there from the start.
-        self.state[kernels.HUBS] = 1
-        self.tree = self._tables(_LEAST, _LEAST, _LEAST)
+        self.state[view_cells.HUBS] = 1
+        self.state[view_cells.NEWEST] = NO_TICK
+        self.tree = self._tables(*[_LEAST] * len(_TABLES))
         self.tree[3][0, 0] = tree.index(-1)
         self._kept = self._sizes()
         self._link()
 
     def widen(self, rows: Rows) -> None:
         """Make the sums keep all digits that the values of rows need."""
-        sums = [(each.side, each.column) for each in self._shape.aggregates if each.function == "sum"]
+        aggregates = (each for each in self._shape.aggregates if each.function == "sum")
+        sums = np.array([(each.side, each.column, each.limbs) for each in aggregates], np.int64)
         lowest, highest = self._reach.tolist()
-        places(rows.values, rows.side, np.array(sums, np.int64).reshape(-1, 2), self._reach)
+        places(rows.values, rows.side, sums.reshape(-1, 3), self._reach)
         below, above = lowest - int(self._reach[0]), int(self._reach[1]) - highest
         if below or above:
             old, first = self.layout, 1 + self.layout.aggregates
             self.layout = _layout(self._shape, old.digits + below + above)
-            self.state[kernels.LOWEST] = self._reach[0]
-            slots, cells, hub_slots, hubs, events = self.tree
-            starts = old.ring + first, kernels.CHANGE + first
+            self.state[view_cells.LOWEST] = self._reach[0]
+            slots, cells, hub_slots, hubs, events, *steps = self.tree
+            starts = old.ring + first, view_cells.CHANGE + first
             cells, events = (
                 with_wider_sums(table, start, old.digits, below, above)
                 for table, start in zip((cells, events), starts, strict=True)
             )
-            self.tree = slots, cells, hub_slots, hubs, events
+            self.tree = slots, cells, hub_slots, hubs, events, *steps
 
     def grow(self, events: int) -> None:
         """Make room for more of all that is half full, and for so many events; cells stay what they are."""
         used, old = self._sizes(), self.tree
-        needed = (2 * (many + more) for many, more in zip(used, (0, 0, events), strict=True))
+        more = 0, 0, events, int(self.state[view_cells.NEEDED])
+        needed = (2 * sum(both) for both in zip(used, more, strict=True))
         rooms = (max(len(old[at]), _power(many)) for at, many in zip(_TABLES, needed, strict=True))
         self.tree = self._tables(*rooms)
-        for at, many in zip(_TABLES, used, strict=True):
+        for at, many in (*zip(_TABLES, used, strict=True), (6, used[3])):
             self.tree[at][:many] = old[at][:many]
         for at, names, many in ((0, self.layout.links, used[0]), (2, self.layout.views, used[1])):
             put_in_slots(self.tree[at], self.tree[at + 1], names, many)
@@ -72,12 +79,13 @@ class Views:
         """Drop cells without rows that no event is of any more, now and then."""
         if all(now <= 2 * kept + _LEAST for now, kept in zip(self._sizes(), self._kept, strict=True)):
             return
-        cells, hubs, events = (self.tree[at][:many] for at, many in zip(_TABLES, self._sizes(), strict=True))
-        events = events[events[:, kernels.TIME] > self.state[kernels.KEEP]]
-        events = events[np.argsort(events[:, kernels.TIME], kind="stable")]
+        sizes = zip(_TABLES, self._sizes(), strict=True)
+        cells, hubs, events, steps = (self.tree[at][:many] for at, many in sizes)
+        events = events[events[:, view_cells.TIME] > self.state[view_cells.KEEP]]
+        events = events[np.argsort(events[:, view_cells.TIME], kind="stable")]
         is_used = cells[:, self.layout.ring] != 0
-        is_used[events[:, kernels.CELL]] = True
-        events[:, kernels.CELL] = (np.cumsum(is_used) - 1)[events[:, kernels.CELL]]
+        is_used[events[:, view_cells.CELL]] = True
+        events[:, view_cells.CELL] = (np.cumsum(is_used) - 1)[events[:, view_cells.CELL]]
         cells, is_hub = cells[is_used], np.zeros(len(hubs), np.bool_)
         columns = [(cells[:, 0] >= 0, 0)]
         columns += [(cells[:, 0] == -1 - side, 1 + edge) for side, edge in np.argwhere(self.plan[2]).tolist()]
@@ -86,47 +94,54 @@ class Views:
             is_hub[cells[own, column]] = True
         for own, column in columns:
             cells[own, column] = (np.cumsum(is_hub) - 1)[cells[own, column]]
-        kept = cells, hubs[is_hub], events
-        self._kept = len(cells), int(is_hub.sum()), len(events)
+        kept, tops, keep = (cells, hubs[is_hub], events), self.layout.tops, self.state[view_cells.KEEP]
+        new, heights = np.empty_like(steps), np.empty((len(steps), 3))
+        lists = np.array([tops, tops + self.layout.lists])
+        used = copy_steps(cells, lists, keep, steps, self.tree[6], new, heights)
+        self._kept = [*map(len, kept), used]
         self.tree = self._tables(*(_power(2 * many + _LEAST) for many in self._kept))
-        for at, table in zip(_TABLES, kept, strict=True):
+        for at, table in zip((*_TABLES, 6), (*kept, new[:used], heights[:used]), strict=True):
             self.tree[at][: len(table)] = table
-        self.state[[kernels.CELLS, kernels.HUBS, kernels.EVENTS]] = self._kept
+        self.state[_SIZES] = self._kept
         self._link()
 
     def _link(self) -> None:
-        kernels.link_all(self.plan[2], self.tree, self.layout, self.state)
+        view_cells.link_all(self.plan[2], self.tree[:5], self.layout, self.state)
 
-    def _sizes(self) -> tuple[int, int, int]:
-        cells, hubs, events = self.state[[kernels.CELLS, kernels.HUBS, kernels.EVENTS]].tolist()
-        return cells, hubs, events
+    def _sizes(self) -> list[int]:
+        sizes: list[int] = self.state[_SIZES].tolist()
+        return sizes
 
-    def _tables(self, cells: int, hubs: int, events: int) -> tuple[Any, ...]:
-        """Return slots of cells, cells, slots of hubs, hubs, and events."""
+    def _tables(self, cells: int, hubs: int, events: int, steps: int) -> tuple[Any, ...]:
+        """Return slots of cells, cells, slots of hubs, hubs, events, and steps with their heights."""
         layout = self.layout
         return (
             np.full(2 * cells, -1, np.int32),
             np.zeros((cells, layout.ring + layout.width), np.int64),
             np.full(2 * hubs, -1, np.int32),
             np.zeros((hubs, layout.rows + 1), np.int64),
-            np.zeros((events, kernels.CHANGE + layout.width), np.int64),
+            np.zeros((events, view_cells.CHANGE + layout.width), np.int64),
+            np.zeros((steps, 2), np.int64),
+            np.zeros((steps, 3)),
         )
 
     @property
     def bytes(self) -> int:
         """Return the bytes of all tables that are used; hash tables are whole."""
         used = sum(self.tree[at][:many].nbytes for at, many in zip(_TABLES, self._sizes(), strict=True))
-        return int(self.tree[0].nbytes + self.tree[2].nbytes + used)
+        return int(self.tree[0].nbytes + self.tree[2].nbytes + used + 24 * self._sizes()[3])
 
 
 class ViewTree:
-    """COUNT and SUM of a join of two to eight streams whose attributes form a join tree; AVG is a sum by its count.
+    """COUNT, SUM, MIN and MAX of a join of two to eight streams whose attributes form a join tree.
 
     Cost: a row O(1) at the root, and elsewhere O(what meets it on the way up): for each side above it the distinct rows
     that agree with what is below, times the groups that these have. The same when it leaves. A late row costs that for
     each tick that it revises, and nothing else is computed again. A tick O(groups). Memory O(rows), and O(changes of
-    views) in the last ``slack_us``.
-    Guarantee: counts and sums are exact, sums are rounded once to high and once more to low, whatever came and left.
+    views) in the last ``slack_us``. With extremes these meet *envelopes*, of as many steps as a view has rows that no
+    row beats which leaves later: O(log rows) for values in no order, all of them where they only get worse.
+    Guarantee: exactly the definition; sums of doubles are rounded once to high and once more to low, whatever came and
+    left.
 
     Raises:
         ValueError: the join is cyclic.
@@ -142,7 +157,8 @@ class ViewTree:
     [1, 1, 1]
 
     Reference: Nikolic and Olteanu, F-IVM, 2018. Differs from it: rows leave, so deltas are at times, and views keep
-    their latest changes for rows that come late.
+    their latest changes for rows that come late. Extremes have no inverse: since a row says when it leaves, they are
+    kept as functions of time, to which rows only ever add.
     """
 
     def __init__(self, shape: Shape, slack_us: int = 0) -> None:
@@ -198,44 +214,56 @@ class ViewTree:
 
     def _spread(self, rows: Rows, items: Int64s, times: Int64s, revises: bool = False) -> Partials:
         views, state = self._views, self._views.state
-        state[kernels.KEEP] = self._tick_us - self._slack
+        # By what was kept until now: ticks that are answered now may be before what is kept then.
         views.tidy()
+        state[view_cells.KEEP] = self._tick_us - self._slack
         views.widen(rows)
-        state[[kernels.ITEM, kernels.ANSWERED, kernels.GAINED]] = 0
-        state[kernels.LEVEL], state[kernels.REVISES] = -1, revises
+        state[[view_cells.ITEM, view_cells.ANSWERED, view_cells.GAINED]] = 0
+        state[view_cells.LEVEL], state[view_cells.REVISES] = -1, revises
         # The loops are compiled for columns that lie in one piece and may be written to.
-        names = "side", "keys", "group", "values", "weight"
+        names = "side", "keys", "group", "values", "weight", "leave_us"
         columns = tuple(np.require(getattr(rows, name), requirements=["C", "W"]) for name in names)
-        pieces, gains = self._run(items, times, columns)
+        pieces, gains, waves = self._run(items, times, columns)
         if revises:
             out = self._room_for_answers(len(gains))
             of_views = views.plan[6], views.tree[1], views.tree[3]
-            kernels.list_gains(times, *of_views, gains, views.layout, out, state)
-            pieces.append(Partials(*out)[: state[kernels.ANSWERED]])
+            kernels.list_gains(times, *of_views, waves, gains, views.layout, out, state)
+            pieces.append(Partials(*out)[: state[view_cells.ANSWERED]])
         whole = Partials.joined([Partials.none(self.shape), *pieces])
         return whole[np.lexsort((*whole.group.T[::-1], whole.tick_us))]
 
-    def _run(self, items: Int64s, times: Int64s, rows: tuple[Any, ...]) -> tuple[list[Partials], Int64s]:
-        """Return answers at ticks, and what the groups of the root gain at each time."""
+    def _run(
+        self, items: Int64s, times: Int64s, rows: tuple[Any, ...]
+    ) -> tuple[list[Partials], Int64s, tuple[Any, ...]]:
+        """Return answers at ticks, and what the groups of the root gain at each time, extremes among the waves."""
         views, state = self._views, self._views.state
-        most = int(items[:, kernels.MANY].max(initial=1))
+        most = int(items[:, MANY].max(initial=1))
         work, gains = self._work(most), np.zeros((0, views.layout.width), np.int64)
-        pieces, out = list[Partials](), self._room_for_answers(0)
-        while state[kernels.ITEM] < len(items):
-            known = views.plan, views.tree, views.layout
-            kernels.spread(items, times, rows, *known, work, gains, out, state)
-            match int(state[kernels.LACK]):
+        pieces, out, lists = list[Partials](), self._room_for_answers(0), views.layout.lists
+        spans, tops = np.zeros((_LEAST + lists, 2), np.int64), np.zeros((_LEAST + lists, 3))
+        bounds, best = np.zeros((self.shape.sides, lists + 1), np.int64), np.zeros((0, max(lists - 1, 0), 3))
+        while True:
+            waves = spans, tops, bounds, *views.tree[5:], views.plan[7], best, views.plan[8]
+            known = views.plan[:7], views.tree[:5], views.layout
+            kernels.spread(items, times, rows, *known, work, waves, gains, out, state)
+            match int(state[view_cells.LACK]):
+                case kernels.NOTHING:
+                    break
                 case kernels.ROOM:
                     views.grow(most)
+                case kernels.WAVES:
+                    spans, tops = (np.concatenate([each, each]) for each in (spans, tops))
                 case kernels.GAINS:
-                    more = np.zeros((len(gains) or len(times), views.layout.width), np.int64)
-                    gains = np.concatenate([gains, more])
+                    more = len(gains) or len(times)
+                    gains = np.concatenate([gains, np.zeros((more, views.layout.width), np.int64)])
+                    best = np.concatenate([best, np.full((more, *best.shape[1:]), np.nan)])
                 case kernels.OUT:
-                    pieces.append(Partials(*out)[: state[kernels.ANSWERED]])
-                    state[kernels.ANSWERED], out = 0, self._room_for_answers(int(state[kernels.ROOTS]))
-        pieces.append(Partials(*out)[: state[kernels.ANSWERED]])
-        state[kernels.ANSWERED] = 0
-        return pieces, gains
+                    pieces.append(Partials(*out)[: state[view_cells.ANSWERED]])
+                    state[view_cells.ANSWERED] = 0
+                    out = self._room_for_answers(int(state[view_cells.ROOTS]))
+        pieces.append(Partials(*out)[: state[view_cells.ANSWERED]])
+        state[view_cells.ANSWERED] = 0
+        return pieces, gains, waves
 
     def _work(self, most: int) -> tuple[Any, ...]:
         """Return deltas by step and time, a ring for each time, the path, and names of a cell and a hub."""
@@ -251,7 +279,7 @@ class ViewTree:
     def _room_for_answers(self, least: int) -> tuple[Any, ...]:
         many, wide = max(_ANSWERS, least), len(self.shape.aggregates)
         times, counts = np.empty((2, many), np.int64), np.empty((many, wide), np.int64)
-        high, low, extreme = np.empty((many, wide)), np.empty((many, wide)), np.full((many, wide), np.nan)
+        high, low, extreme = np.zeros((many, wide)), np.zeros((many, wide)), np.full((many, wide), np.nan)
         return times[0], np.empty((many, self.shape.sides), np.int64), times[1], counts, high, low, extreme
 
     def rows(self) -> Rows:
@@ -278,13 +306,16 @@ def _power(least: int) -> int:
 def _layout(shape: Shape, digits: int) -> Layout:
     name, views, many = shape.sides + 2, 1 + shape.width, len(shape.aggregates)
     sums = sum(each.function == "sum" for each in shape.aggregates)
-    event = 2 * name
+    extremes = sum(each.is_extreme for each in shape.aggregates)
+    tops, lists = 2 * name + 1, 1 + extremes if extremes else 0
     width = 1 + many + sums * digits
-    return Layout(shape.sides, name, event, event + 1, views, views + 1, many, sums, digits, width)
+    return Layout(
+        shape.sides, name, 2 * name, tops, lists, tops + lists, views, views + 1, many, sums, digits, width
+    )
 
 
 def _plan(shape: Shape, tree: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return walks and their lengths, edges of sides, attributes of edges, parents, grouped, aggregates."""
+    """Return walks and their lengths, edges of sides, attributes of edges, parents, grouped, aggregates, extremes."""
     sides = range(shape.sides)
     walks = [_walk(tree, side) for side in sides]
     steps = np.zeros((shape.sides, shape.sides, 2), np.int64)
@@ -295,10 +326,26 @@ def _plan(shape: Shape, tree: tuple[int, ...]) -> tuple[Any, ...]:
     attributes = np.array([[number in own for number in range(shape.width)] for own in edges])
     is_sum = np.array([each.function == "sum" for each in shape.aggregates], np.bool_)
     numbers = np.where(is_sum, np.cumsum(is_sum) - 1, -1)
-    columns = [(each.side, each.column) for each in shape.aggregates]
-    aggregates = np.column_stack([np.array(columns, np.int64).reshape(-1, 2), numbers])
+    columns = np.array([(each.side, each.column) for each in shape.aggregates], np.int64).reshape(-1, 2)
+    limbs = np.array([each.limbs for each in shape.aggregates], np.int64)
+    aggregates = np.column_stack([columns, numbers, limbs])
     lengths, grouped = np.array([len(walk) for walk in walks]), np.array(shape.grouped)
-    return steps, lengths, joins, attributes, np.array(tree), grouped, aggregates
+    own = steps, lengths, joins, attributes, np.array(tree), grouped, aggregates
+    return *own, *_lists(shape, tree)
+
+
+def _lists(shape: Shape, tree: tuple[int, ...]) -> tuple[Any, Any]:
+    """Return by kind of step, edge and list if the cell that is met brings its values, and whose lists they are."""
+    of = [(-1, 0, 1, 1, -1)]
+    for number, each in enumerate(shape.aggregates):
+        if each.is_extreme:
+            of.append((each.side, each.column, each.limbs, -1 if each.function == "min" else 1, number))
+    brings = np.zeros((2, shape.sides, len(of)), np.bool_)
+    for which, (side, *_) in enumerate(of):
+        brings[kernels.ABOVE, :, which] = [side == parent >= 0 for parent in tree]
+        while side >= 0:
+            brings[kernels.BESIDE, side, which], side = True, tree[side]
+    return brings, np.array(of, np.int64)
 
 
 def _walk(tree: tuple[int, ...], side: int) -> list[tuple[int, int]]:

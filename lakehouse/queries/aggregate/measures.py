@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s
 from lakehouse.config.durations import iso_timestamp
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, measure_in_words, places_of, values_of
-from lakehouse.queries.aggregate.values import BeyondRange, extremes_of, sums_of
+from lakehouse.queries.aggregate.values import BeyondRange, numbers_of
 from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.spark.comparisons import double
 
@@ -48,16 +48,16 @@ def _measured(parts: pa.Table, query: AggregateQuery, measure: Measure, numbers:
     if measure.function == "count":
         return counted
     if measure.function in ("min", "max"):
-        codes = _columns(parts, "extreme", numbers)[:, 0]
         if value.scale is None:
-            return pa.array(codes, from_pandas=True)
-        return extremes_of(value, codes)
+            return pa.array(_column(parts, "extreme", numbers[0]), from_pandas=True)
+        # The highest limb is first, so two are the first two (contract.py).
+        limbs = _limbs(parts, numbers[0])[:, 3 - value.limbs :]
+        return numbers_of(value, limbs, np.isnan(limbs[:, -1]), as_int=value.is_whole)
     is_null = counted.to_numpy() == 0
-    high, low = (_columns(parts, part, numbers) for part in ("high", "low"))
     if value.scale is None:
-        return _of_doubles(high[:, 0] + low[:, 0], measure, counted.to_numpy(), is_null)
+        return _of_doubles(parts, measure, numbers, is_null)
     try:
-        total = sums_of(value, high, low, is_null)
+        total = numbers_of(value, _limbs(parts, numbers[0]), is_null)
     except BeyondRange as error:
         tick = iso_timestamp(int(parts["tick_us"][error.row].as_py()))
         raise ValueError(
@@ -67,12 +67,27 @@ def _measured(parts: pa.Table, query: AggregateQuery, measure: Measure, numbers:
     return total if measure.function == "sum" else _average(total, counted, is_null)
 
 
-def _columns(parts: pa.Table, part: str, numbers: tuple[int, ...]) -> Float64s:
-    return np.column_stack([parts[f"{part}_{number}"].fill_null(np.nan).to_numpy() for number in numbers])
+def _column(parts: pa.Table, part: str, number: int) -> np.ndarray:
+    column: np.ndarray = parts[f"{part}_{number}"].fill_null(np.nan if part == "extreme" else 0).to_numpy()
+    return column
 
 
-def _of_doubles(total: Float64s, measure: Measure, counted: np.ndarray, is_null: Bools) -> pa.Array:
-    found = total if measure.function == "sum" else total / np.where(is_null, 1, counted)
+def _limbs(parts: pa.Table, number: int) -> Float64s:
+    return np.column_stack([_column(parts, part, number) for part in ("low", "high", "extreme")])
+
+
+def _of_doubles(parts: pa.Table, measure: Measure, numbers: tuple[int, ...], is_null: Bools) -> pa.Array:
+    """Return sums or averages of doubles, which a finite number of them may take beyond their range."""
+    counted, *infinities = (_column(parts, "counted", number) for number in numbers)
+    high, low, power = (_column(parts, part, numbers[0]) for part in ("high", "low", "extreme"))
+    power = np.nan_to_num(power).astype(np.int32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = high + low
+        if measure.function == "avg":
+            found = found / np.where(is_null, 1, counted)
+        found = np.ldexp(found, power)
+        for sign, infinite in zip((1, -1), infinities, strict=True):
+            found = found + np.where(infinite > 0, sign * np.inf, 0.0)
     return pa.array(found, mask=is_null)
 
 

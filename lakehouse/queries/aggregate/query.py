@@ -61,16 +61,17 @@ class Measure:
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a side as methods take it: its first column, the number of its limbs, and if a code is behind them.
+    """A value of a side as methods take it: its first column, and what aggregates ask of it ([values.py](values.py)).
 
-    ``scale``: digits after the point, None for a double, which has one column. ``is_whole``: it is of type int.
+    ``scale``: digits after the point, None for a double. ``is_whole``: it is of type int. ``is_added``: there is a SUM
+    or AVG of it; ``has_extremes``: a MIN or MAX.
     """
 
     first: int
     scale: int | None
     is_whole: bool
-    limbs: int
-    has_code: bool
+    is_added: bool
+    has_extremes: bool
 
     @property
     def type(self) -> str:
@@ -80,7 +81,14 @@ class Value:
     @property
     def columns(self) -> int:
         """Number of its columns."""
-        return 1 if self.scale is None else self.limbs + self.has_code
+        return 3 + self.has_extremes if self.scale is None and self.is_added else self.limbs
+
+    @property
+    def limbs(self) -> int:
+        """Number of the columns that make one number, of which only the first is counted."""
+        if self.scale is None or not (self.is_added or self.has_extremes):
+            return 1
+        return 2 if self.is_whole else 3
 
 
 @dataclass(frozen=True)
@@ -180,7 +188,7 @@ def _aggregates(query: AggregateQuery) -> list[Aggregate]:
 
 
 def _made_of(query: AggregateQuery, measure: Measure) -> Iterator[Aggregate]:
-    """Yield the aggregates of which a measure is made: of the sum of an int or decimal, one for each limb."""
+    """Yield the aggregates of which a measure is made: a sum of doubles counts both infinities too."""
     from lakehouse.algorithms.join_aggregate.contract import Aggregate
 
     if measure.value is None:
@@ -188,11 +196,10 @@ def _made_of(query: AggregateQuery, measure: Measure) -> Iterator[Aggregate]:
     value = values_of(query)[measure.side][measure.value]
     # An average is a sum, beside which every partial has how many values are in it.
     function = "sum" if measure.function == "avg" else measure.function
-    columns = range(1)
-    if value.scale is not None and function != "count":
-        columns = range(value.limbs) if function == "sum" else range(value.limbs, value.columns)
-    for column in columns:
-        yield Aggregate(function, measure.side, value.first + column)
+    first = value.first + (value.columns - value.limbs if function in ("min", "max") else 0)
+    yield Aggregate(function, measure.side, first, 1 if function == "count" else value.limbs)
+    if function == "sum" and value.scale is None:
+        yield from (Aggregate("count", measure.side, value.first + sign) for sign in (1, 2))
 
 
 @lru_cache(maxsize=256)
@@ -205,11 +212,11 @@ def _values(query: AggregateQuery, side: int) -> Iterator[Value]:
     first = 0
     for number, text in enumerate(query.sides[side].values):
         own = {each.function for each in query.measures if (each.side, each.value) == (side, number)}
-        exact, value = _EXACT.fullmatch(text), Value(first, None, False, 0, False)
-        if exact is not None:
-            is_whole, has_code = exact[1] == "BIGINT", bool(own & {"min", "max"})
-            limbs = (2 if is_whole else 3) if own & {"sum", "avg"} else int(not has_code)
-            value = Value(first, int(exact[2] or 0), is_whole, limbs, has_code)
+        exact, asked = _EXACT.fullmatch(text), (bool(own & {"sum", "avg"}), bool(own & {"min", "max"}))
+        if exact is None:
+            value = Value(first, None, False, *asked)
+        else:
+            value = Value(first, int(exact[2] or 0), exact[1] == "BIGINT", *asked)
         yield value
         first += value.columns
 

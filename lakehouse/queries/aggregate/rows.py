@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s, Int64s, Rows
-from lakehouse.config.durations import iso_timestamp
 from lakehouse.config.stream import Stream
-from lakehouse.queries.aggregate.query import AggregateQuery, value_in_words, values_of, width_of
+from lakehouse.queries.aggregate.query import AggregateQuery, values_of, width_of
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.aggregate.value_codes import BucketCodes
-from lakehouse.queries.aggregate.values import BeyondRange, columns_of, range_of
+from lakehouse.queries.aggregate.values import columns_of
 from lakehouse.queries.runtime.progress import is_refused
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, bucket_of, column_type
@@ -38,10 +37,7 @@ def side_rows(
 
 
 def as_rows(table: pa.Table, query: AggregateQuery, codes: BucketCodes) -> Rows:
-    """Return rows as methods take them, in their windows from their event time on; ``codes`` number their values.
-
-    Raises ValueError when a number is beyond what is added or compared.
-    """
+    """Return rows as methods take them, in their windows from their event time on; ``codes`` number their values."""
     side, event = table["side"].to_numpy().astype(np.int8), table["event_us"].to_numpy()
     windows = np.array([each.window_us for each in query.sides], np.int64)
     return Rows.of(
@@ -74,15 +70,7 @@ def _numbers(table: pa.Table, query: AggregateQuery) -> Float64s:
         own = np.flatnonzero(of_side == side)
         for place, value in enumerate(values):
             column = table[f"v_{side}_{place}"].take(pa.array(own)).combine_chunks()
-            try:
-                numbers[own, value.first : value.first + value.columns] = columns_of(value, column)
-            except BeyondRange as error:
-                time = iso_timestamp(int(table["event_us"][int(own[error.row])].as_py()))
-                raise ValueError(
-                    f"query {query.name!r}: expected values of {value_in_words(query, side, place)} that are"
-                    f" {range_of(value)}, found {error.number} at {time}:"
-                    " leave such rows out by a condition on the column"
-                ) from None
+            numbers[own, value.first : value.first + value.columns] = columns_of(value, column)
     return numbers
 
 

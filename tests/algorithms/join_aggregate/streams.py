@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.join_aggregate.contract import Aggregate, JoinAggregate, Partials, Rows, Shape
+from lakehouse.algorithms.join_aggregate.contract import (
+    LIMB_BITS,
+    Aggregate,
+    JoinAggregate,
+    Partials,
+    Rows,
+    Shape,
+)
 from lakehouse.algorithms.join_aggregate.join_tree import join_tree
 
 # One call of ``advance``: rows, and the ticks answered after them.
@@ -21,6 +28,7 @@ Make = Callable[[Shape], JoinAggregate]
 
 # Sums of these are exact in whatever order they are added.
 SMALL = st.integers(-6, 6).map(lambda number: number / 2) | st.just(math.nan)
+WHOLE = st.integers(-6, 6).map(float) | st.just(math.nan)
 # Sums of these are lost when they are added in float64.
 ROUGH = st.sampled_from([1e16, -1e16, 1e200, -1e200, 2.0**900, -(2.0**900), 5e-324]) | st.floats(-1e3, 1e3)
 FUNCTIONS = st.sampled_from(["count", "sum", "min", "max"])
@@ -219,9 +227,36 @@ def assert_same(found: Partials, expected: Partials) -> None:
         np.testing.assert_array_equal(getattr(found, field.name), getattr(expected, field.name), field.name)
 
 
+def in_limbs(shape: Shape, calls: Iterable[Call], by: int) -> tuple[Shape, list[Call]]:
+    """Return a shape over whole numbers in three limbs, and calls whose values are so many times as large."""
+    aggregates = tuple(replace(each, column=3 * each.column, limbs=3) for each in shape.aggregates)
+    return replace(shape, aggregates=aggregates), [
+        (replace(rows, values=_limbs_of(rows.values, by)), ticks) for rows, ticks in calls
+    ]
+
+
+def _limbs_of(values: Any, by: int) -> Any:
+    limbs = np.full((*values.shape, 3), np.nan)
+    for at, value in np.ndenumerate(values):
+        if not math.isnan(value):
+            number = int(value) * by
+            digits = (abs(number) >> LIMB_BITS * place & 2**LIMB_BITS - 1 for place in range(3))
+            limbs[at] = [math.copysign(float(digit), number) for digit in digits]
+    return limbs.reshape(len(values), 3 * values.shape[1])
+
+
+def whole_numbers(found: Partials, column: int) -> list[int | None]:
+    """Return the sums or extremes of an aggregate over limbs."""
+    limbs = (getattr(found, part)[:, column].tolist() for part in ("extreme", "high", "low"))
+    return [
+        None if math.isnan(high) else (int(high) << 2 * LIMB_BITS) + (int(middle) << LIMB_BITS) + int(low)
+        for high, middle, low in zip(*limbs, strict=True)
+    ]
+
+
 def trees() -> Any:
-    """Shapes whose attributes form a tree, with counts and sums."""
-    return shapes().filter(lambda shape: join_tree(shape) is not None).map(without_extremes)
+    """Shapes whose attributes form a tree."""
+    return shapes().filter(lambda shape: join_tree(shape) is not None)
 
 
 def without_extremes(shape: Shape) -> Shape:

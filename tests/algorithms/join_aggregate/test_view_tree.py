@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.join_aggregate.contract import Aggregate, Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.join_tree import join_tree
-from lakehouse.algorithms.join_aggregate.kernels.view_tree import CELLS, EVENTS
+from lakehouse.algorithms.join_aggregate.kernels.view_cells import CELLS, EVENTS, STEPS
 from lakehouse.algorithms.join_aggregate.multiway import Multiway
 from lakehouse.algorithms.join_aggregate.online import Online
 from lakehouse.algorithms.join_aggregate.revision import merged, revised
@@ -26,7 +27,8 @@ from tests.algorithms.join_aggregate.streams import (
     trees,
 )
 
-CHAIN = Shape(((0,), (0, 1), (1,)), (True, False, True), (Aggregate("sum", 1, 0), Aggregate("count", 2, 0)))
+ASKED = (Aggregate("sum", 1, 0), Aggregate("count", 2, 0), Aggregate("max", 0, 0), Aggregate("min", 1, 0))
+CHAIN = Shape(((0,), (0, 1), (1,)), (True, False, True), ASKED)
 CIRCLE = Shape(((0, 1), (1, 2), (0, 2)), (False,) * 3)
 
 
@@ -66,10 +68,13 @@ def test_a_circle_is_refused() -> None:
 
 
 def exact(shape: Shape, rows: Rows, ticks: list[int]) -> dict[tuple[int, ...], list[Any]]:
-    """Return (tick, *group) -> results, then counts and sums, by definition."""
+    """Return (tick, *group) -> results, then counts, sums and extremes, by definition."""
     by_group = answers_by_definition(shape, [(rows, ticks)])
     return {
-        key: [results, *(number for counted, total, *_ in told for number in (counted, total))]
+        key: [
+            results,
+            *(number for counted, total, _, extreme in told for number in (counted, total, extreme)),
+        ]
         for key, (results, *told) in by_group.items()
     }
 
@@ -103,11 +108,15 @@ def assert_gained(shape: Shape, gained: Partials, before: dict[Any, Any], after:
     ]
     assert keys == sorted(changed)
     for at, key in enumerate(keys):
-        was = before.get(key, [0] * (1 + 2 * len(shape.aggregates)))
+        was = before.get(key, [0, *[0, 0, math.nan] * len(shape.aggregates)])
         results, *numbers = (now - then for now, then in zip(after[key], was, strict=True))
         assert gained.results[at] == results
-        for number in range(len(shape.aggregates)):
-            counted, total = numbers[2 * number : 2 * number + 2]
+        for number, each in enumerate(shape.aggregates):
+            counted, total, _ = numbers[3 * number : 3 * number + 3]
+            best = np.fmin if each.function == "min" else np.fmax
+            np.testing.assert_equal(
+                best(gained.extreme[at, number], was[3 * number + 3]), after[key][3 * number + 3]
+            )
             sum_of = Fraction(gained.high[at, number]) + Fraction(gained.low[at, number])
             assert gained.counted[at, number] == counted
             assert abs(sum_of - total) <= abs(total) * Fraction(2) ** -104
@@ -134,19 +143,20 @@ def test_a_long_stream_with_late_rows_is_answered_as_by_joining_all_rows_and_key
     many, every, slack = 4000, 10, 80
     rows = chain(many, 6, 5)
     order = np.argsort(rows.enter_us + np.random.default_rng(6).integers(0, 70, many), kind="stable")
-    online, parts, cells = Online(CHAIN, "view_tree", every, slack), list[Partials](), list[int]()
+    online, parts, used = Online(CHAIN, "view_tree", every, slack), list[Partials](), list[list[int]]()
     for start in range(0, many, 100):
         outcome = online.process(rows[order[start : start + 100]], start + 90)
         parts += [outcome.answered, outcome.revised]
         assert not len(outcome.log)
-        cells.append(int(online._method._views.state[CELLS]))  # type: ignore[attr-defined]
+        used.append(online._method._views.state[[CELLS, STEPS]].tolist())  # type: ignore[attr-defined]
         if start % 700 == 0:
             before, online = online, Online(CHAIN, "view_tree", every, slack)
             online.catch_up(before.last_us, before.rows())
     ticks = np.arange(0, online.last_us + 1, every)
     assert sum(map(len, parts)) > len(merged(CHAIN, parts)) > 1000
     assert_same(merged(CHAIN, parts), Multiway(CHAIN).advance(rows, ticks))
-    assert max(cells[20:]) < 3 * max(cells[:20])
+    for of_table in zip(*used, strict=True):
+        assert max(of_table[20:]) < 3 * max(of_table[:20])
 
 
 def test_a_batch_behind_in_memory_comes_to_what_later_ones_left() -> None:

@@ -13,6 +13,17 @@ if __name__ == "__main__":
     run_parts(
         __doc__,
         __package__,
-        ("speed", "figures", "windows", "chains", "drift", "peers", "fire", "state", "alarm_history"),
+        (
+            "speed",
+            "exact",
+            "figures",
+            "windows",
+            "chains",
+            "drift",
+            "peers",
+            "fire",
+            "state",
+            "alarm_history",
+        ),
         only_in_full=("spark_join",),
     )

@@ -60,6 +60,8 @@ def measured(measure: Measure, pairs: Sequence[tuple[Row, ...]]) -> Any:
         return None
     if function in ("min", "max"):
         return min(values) if function == "min" else max(values)
+    if infinite := {each for each in values if isinstance(each, float) and math.isinf(each)}:
+        return infinite.pop() if len(infinite) == 1 else math.nan
     total = sum(map(Fraction, values), Fraction(0))
     return total / len(values) if function == "avg" else total
 
@@ -79,6 +81,12 @@ def same(found: Any, expected: Any) -> bool:
     return Fraction(found) == Fraction(expected)
 
 
-def near(found: float, expected: Fraction, magnitudes: Fraction) -> bool:
-    """Tell if a sum or an average of doubles is one unit in the last digit away at most, beside cancelled digits."""
-    return abs(Fraction(found) - expected) <= Fraction(math.ulp(float(expected))) + magnitudes / 2**95
+def near(found: float, expected: Fraction | float) -> bool:
+    """Tell if a sum or an average of doubles is one unit in the last digit away at most; beyond all it is infinite."""
+    if isinstance(expected, float):
+        return found == expected or (math.isnan(found) and math.isnan(expected))
+    try:
+        rounded = float(expected)
+    except OverflowError:
+        return found == (math.inf if expected > 0 else -math.inf)
+    return abs(Fraction(found) - expected) <= Fraction(math.ulp(rounded))

@@ -1,8 +1,7 @@
 """Compiled crediting: each result is added to what the row carries that leaves first of its rows, and to the totals.
 
-A row carries one credit per group that such results fall in. When it leaves, its credits leave the totals: no join. A
-credit's sum is a pair ``high + low``; what even the pair cannot hold, about 2^-105 of it an addition, is not in the
-totals either, so that these are exactly the sum of all credits of live rows, whatever has been before.
+A row carries one credit per group that such results fall in. When it leaves, its credits leave the totals: no join.
+Sums are digits in both (``digits.py``), so that totals are exactly the sum of all credits of live rows.
 
 Arguments named ``credits`` are the tuple of ``Credits.arrays``; ``windows``, ``plan``, ``totals`` as in their kernels.
 """
@@ -12,17 +11,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.join_aggregate.kernels.exact import add, two_sum
+from lakehouse.algorithms.join_aggregate.kernels.digits import add_times
 from lakehouse.algorithms.join_aggregate.kernels.total import (
-    COLUMN,
+    DIGITS,
     FUNCTION,
     NUMBER,
     SIDE,
     SUM,
     USED,
-    better,
+    count_in,
     free_if_empty,
     group_of,
+    improve,
     is_full,
     parts_of,
 )
@@ -100,7 +100,7 @@ def _credit(
     """Credit results from ``start`` on; return where it stopped."""
     entries, values = windows[0], windows[2]
     items, counted, sums, extremes, state = credits
-    groups, _, group_counted, limbs, group_extremes, _, _, _ = totals
+    groups, _, group_counted, group_sums, group_extremes, _, _, kept = totals
     for at in range(start, found):
         if is_full(totals) or state[HELD] == len(items):
             return at
@@ -111,20 +111,11 @@ def _credit(
         items[credit].results += 1
         groups[group].results += 1
         for column in range(len(aggregates)):
-            value = values[result[aggregates[column, SIDE]], aggregates[column, COLUMN]]
-            if np.isnan(value):
-                continue
-            counted[credit, column] += 1
-            group_counted[group, column] += 1
-            function = aggregates[column, FUNCTION]
-            if function == SUM:
-                number = aggregates[column, NUMBER]
-                lost = _add_to_pair(sums[credit, number], value)
-                add(limbs[group, number], value)
-                add(limbs[group, number], -lost)
-            elif function > SUM:
-                extremes[credit, column] = better(function, extremes[credit, column], value)
-                group_extremes[group, column] = better(function, group_extremes[group, column], value)
+            aggregate, row = aggregates[column], result[aggregates[column, SIDE]]
+            count_in(values, row, aggregate, counted, sums, extremes, credit, column, kept, 1)
+            count_in(
+                values, row, aggregate, group_counted, group_sums, group_extremes, group, column, kept, 1
+            )
     return found
 
 
@@ -139,15 +130,6 @@ def _first_to_leave(result: Any, entries: Any) -> Any:
         ):
             first = slot
     return first
-
-
-@njit(cache=True, inline="always")
-def _add_to_pair(pair: Any, value: float) -> Any:
-    """Add a value to high + low; return what is lost of it, exactly."""
-    high, rest = two_sum(pair[0], value)
-    low, lost = two_sum(pair[1], rest)
-    pair[0], pair[1] = two_sum(high, low)
-    return lost
 
 
 @njit(cache=True, inline="always")
@@ -173,8 +155,8 @@ def credit_of(slot: int, group: int, entries: Any, groups: Any, credits: Any) ->
         items[first].before = at
     entries[slot].carried = groups[group].carried = at
     counted[at, :] = 0
-    sums[at, :, :] = 0.0
-    extremes[at, :] = np.nan
+    sums[at, :] = 0
+    extremes[at, :, 0] = np.nan
     return at
 
 
@@ -195,17 +177,16 @@ def leave_before(now: int, windows: Any, plan: Any, aggregates: Any, totals: Any
 def _take_credit(at: int, aggregates: Any, totals: Any, credits: Any) -> None:
     """Take a credit away from its group; an extreme that goes with it leaves the group's stale."""
     items, counted, sums, extremes, state = credits
-    groups, _, group_counted, limbs, group_extremes, stale, _, _ = totals
+    groups, _, group_counted, group_sums, group_extremes, stale, _, kept = totals
     item = items[at]
     group = item.group
     groups[group].results -= item.results
     for column in range(len(aggregates)):
         group_counted[group, column] -= counted[at, column]
-        number = aggregates[column, NUMBER]
-        if number >= 0:
-            add(limbs[group, number], -sums[at, number, 0])
-            add(limbs[group, number], -sums[at, number, 1])
-        if extremes[at, column] == group_extremes[group, column]:
+        start, digits = aggregates[column, NUMBER] * kept[DIGITS], kept[DIGITS]
+        if start >= 0:
+            add_times(group_sums, group, start, sums, at, start, digits, -1)
+        elif _is_same(extremes, at, group_extremes, group, column):
             stale[group, column] = True
     if item.after >= 0:
         items[item.after].before = item.before
@@ -219,6 +200,15 @@ def _take_credit(at: int, aggregates: Any, totals: Any, credits: Any) -> None:
     free_if_empty(group, totals)
 
 
+@njit(cache=True, inline="always")
+def _is_same(one: Any, at: Any, other: Any, row: Any, column: Any) -> Any:
+    return (
+        one[at, column, 0] == other[row, column, 0]
+        and one[at, column, 1] == other[row, column, 1]
+        and one[at, column, 2] == other[row, column, 2]
+    )
+
+
 @njit(cache=True)
 def refresh_extremes(aggregates: Any, totals: Any, credits: Any) -> None:
     """Find stale extremes again among the credits of their group."""
@@ -226,11 +216,19 @@ def refresh_extremes(aggregates: Any, totals: Any, credits: Any) -> None:
     for group in range(state[USED]):
         for column in range(len(aggregates)):
             if stale[group, column]:
-                best, at = np.nan, groups[group].carried
+                at = groups[group].carried
+                group_extremes[group, column, 0], stale[group, column] = np.nan, False
                 while at >= 0:
-                    best = better(aggregates[column, FUNCTION], best, credits[3][at, column])
+                    improve_by(aggregates[column, FUNCTION], group_extremes, group, column, credits[3], at)
                     at = credits[0][at].after
-                group_extremes[group, column], stale[group, column] = best, False
+
+
+@njit(cache=True, inline="always")
+def improve_by(function: int, table: Any, row: Any, column: Any, other: Any, at: Any) -> None:
+    """Let a table keep the best of what it has and another one has, which may be none."""
+    value, high, low = other[at, column, 0], other[at, column, 1], other[at, column, 2]
+    if value == value:
+        improve(function, table, row, column, value, high, low)
 
 
 @njit(cache=True)
@@ -238,12 +236,12 @@ def add_up(windows: Any, aggregates: Any, totals: Any, credits: Any) -> None:
     """Make the totals anew from what all live rows carry."""
     entries, heap, rows = windows[0], windows[6], windows[8][LIVE]
     items = credits[0]
-    groups, _, counted, limbs, extremes, stale, _, state = totals
+    groups, _, counted, sums, extremes, stale, _, state = totals
     for group in range(state[USED]):
         groups[group].results = 0
         counted[group, :] = 0
-        limbs[group, :, :] = 0
-        extremes[group, :] = np.nan
+        sums[group, :] = 0
+        extremes[group, :, 0] = np.nan
         stale[group, :] = False
     for place in range(rows):
         at = entries[heap[place, 1]].carried
@@ -256,15 +254,13 @@ def add_up(windows: Any, aggregates: Any, totals: Any, credits: Any) -> None:
 def add_credit(at: int, aggregates: Any, totals: Any, credits: Any) -> None:
     """Add a credit to the totals of its group."""
     items, counted, sums, extremes, _ = credits
-    groups, _, group_counted, limbs, group_extremes, _, _, _ = totals
+    groups, _, group_counted, group_sums, group_extremes, _, _, kept = totals
     group = items[at].group
     groups[group].results += items[at].results
     for column in range(len(aggregates)):
         group_counted[group, column] += counted[at, column]
-        number = aggregates[column, NUMBER]
-        if number >= 0:
-            add(limbs[group, number], sums[at, number, 0])
-            add(limbs[group, number], sums[at, number, 1])
-        if aggregates[column, FUNCTION] > SUM:
-            best = better(aggregates[column, FUNCTION], group_extremes[group, column], extremes[at, column])
-            group_extremes[group, column] = best
+        start, digits = aggregates[column, NUMBER] * kept[DIGITS], kept[DIGITS]
+        if start >= 0:
+            add_times(group_sums, group, start, sums, at, start, digits, 1)
+        elif aggregates[column, FUNCTION] > SUM:
+            improve_by(aggregates[column, FUNCTION], group_extremes, group, column, extremes, at)

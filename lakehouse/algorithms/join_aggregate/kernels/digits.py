@@ -3,7 +3,7 @@
 A sum is an integer of units of 2^(30 * lowest) in base 2^30, in two's complement: all digits but the last are within
 [0, 2^30), the last one is an int64 that has the sign.
 
-    digit |  0  |  1  | ... | last      places of float64: -38 for 2^-1140 to 33 for 2^990
+    digit |  0  |  1  | ... | last      places of float64: -36 for 2^-1080 to 34 for 2^1020
     place lowest                        23.45 has digits at -2, -1 and 0; whole numbers below 2^30 at 0 only
 
 Which places are kept is the same for all sums of a method and grows as values demand (``widened``). What is added can
@@ -16,8 +16,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from lakehouse.algorithms.join_aggregate.contract import LIMB_BITS
+
 BITS = 30
 _MASK = (1 << BITS) - 1
+# What a number's limbs are in units of (contract.py).
+_UNITS = (1.0, 2.0**LIMB_BITS, 2.0 ** (2 * LIMB_BITS))
+_LIMB = (1 << LIMB_BITS) - 1
+# Sums of doubles from 2^960 on are shown as ones of these units: 2^63 of the largest double are in range.
+_LARGE, _POWER = 960, 128
 # The largest count.
 MOST = 2**63 - 1
 _HALF = 2**31
@@ -39,23 +46,42 @@ def _split(value: float) -> Any:
 def places(values: Any, side: Any, aggregates: Any, reach: Any) -> None:
     """Widen ``reach``, the lowest and highest place in use, to what the values that are summed need.
 
-    ``aggregates`` has a row (side, column) for each sum.
+    ``aggregates`` has a row (side, column, limbs) for each sum.
     """
     for number in range(len(aggregates)):
         for row in range(len(values)):
-            value = values[row, aggregates[number, 1]]
-            if side[row] == aggregates[number, 0] and value == value and value != 0.0:
-                place, first, second, third = _split(value)
-                least = place if first else (place + 1 if second else place + 2)
-                most = place + 2 if third else (place + 1 if second else place)
-                reach[0], reach[1] = min(reach[0], least), max(reach[1], most)
+            for limb in range(aggregates[number, 2] if side[row] == aggregates[number, 0] else 0):
+                value = values[row, aggregates[number, 1] + limb] * _UNITS[limb]
+                if value == value and value != 0.0:
+                    place, first, second, third = _split(value)
+                    least = place if first else (place + 1 if second else place + 2)
+                    most = place + 2 if third else (place + 1 if second else place)
+                    reach[0], reach[1] = min(reach[0], least), max(reach[1], most)
+
+
+@njit(cache=True)
+def add_number(
+    table: Any,
+    row: Any,
+    start: Any,
+    digits: Any,
+    lowest: Any,
+    values: Any,
+    at: Any,
+    column: Any,
+    limbs: Any,
+    sign: Any,
+) -> None:
+    """Add or take away the number of so many limbs in ``values[at]``, from a column on."""
+    for limb in range(limbs):
+        value = values[at, column + limb]
+        if value != 0.0:
+            add(table, row, start, digits, lowest, value * _UNITS[limb], sign)
 
 
 @njit(cache=True)
 def add(table: Any, row: Any, start: Any, digits: Any, lowest: Any, value: float, sign: Any) -> None:
-    """Add or take away a finite value whose places are kept; the sum is ``table[row, start : start + digits]``."""
-    if value == 0.0:
-        return
+    """Add or take away a finite value but 0 whose places are kept: to ``table[row, start : start + digits]``."""
     first_place, first, second, third = _split(value)
     sign = -sign if value < 0.0 else sign
     at, last, carry = start + first_place - lowest, start + digits - 1, np.int64(0)
@@ -105,29 +131,54 @@ def add_times(
 
 
 @njit(cache=True)
-def rounded(table: Any, row: Any, start: Any, digits: Any, lowest: Any) -> Any:
-    """Return a sum as ``(high, low)``: together within 2^-104 of it, low being what high has no digits for."""
-    last, borrow = digits - 1, np.int64(0)
+def shown(table: Any, row: Any, start: Any, digits: Any, lowest: Any, limbs: Any) -> Any:
+    """Return a sum as ``high, low, extreme`` of partials (contract.py), which of doubles is within 2^-104 of it."""
+    last, borrow, sign = digits - 1, np.int64(0), 1.0
     rest = table[row, start : start + digits].copy()
-    is_negative = rest[last] < 0
-    if is_negative:
+    if rest[last] < 0:
+        sign = -1.0
         for place in range(last):
             borrow -= rest[place]
             rest[place] = borrow & _MASK
             borrow >>= BITS
         rest[last] = borrow - rest[last]
-    high, low = 0.0, 0.0
+    high, low, extreme = _limbs(rest, lowest) if limbs > 1 else _floats(rest, lowest)
+    return sign * high, sign * low, sign * extreme if limbs > 1 else extreme
+
+
+@njit(cache=True)
+def _floats(rest: Any, lowest: Any) -> Any:
+    high, low, power, last = 0.0, 0.0, 0, len(rest) - 1
     for place in range(last, -1, -1):
         for shift in range(2 * BITS if place == last else 0, -1, -BITS):
-            piece = (rest[place] >> shift) & _MASK
+            piece, exponent = (rest[place] >> shift) & _MASK, BITS * (lowest + place) + shift
             if piece:
-                part = math.ldexp(float(piece), BITS * (lowest + place) + shift)
+                power = _POWER if exponent >= _LARGE else power
+                part = math.ldexp(float(piece), exponent - power)
                 together = high + part
                 low += part - (together - high)
                 high = together
     together = high + low
     low -= together - high
-    return (-together, -low) if is_negative else (together, low)
+    return together, low, float(power) if power else np.nan
+
+
+@njit(cache=True)
+def _limbs(rest: Any, lowest: Any) -> Any:
+    """Return the middle, lowest and highest limb of a whole number; the highest is rounded from 2^53 on."""
+    low, middle, high, last = np.int64(0), np.int64(0), 0.0, len(rest) - 1
+    for place in range(max(-lowest, 0), last + 1):
+        for shift in range(0, 3 * BITS if place == last else BITS, BITS):
+            piece, bits = (rest[place] >> shift) & _MASK, BITS * (lowest + place) + shift
+            if bits >= 2 * LIMB_BITS:
+                high += math.ldexp(float(piece), bits - 2 * LIMB_BITS)
+            elif bits >= LIMB_BITS:
+                middle += (piece << (bits - LIMB_BITS)) & _LIMB
+                high += float(piece >> (2 * LIMB_BITS - bits))
+            else:
+                low += (piece << bits) & _LIMB
+                middle += piece >> (LIMB_BITS - bits)
+    return float(middle), float(low), high
 
 
 def widened(digits: Any, below: Any, above: Any) -> Any:

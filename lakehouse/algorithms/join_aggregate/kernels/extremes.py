@@ -11,7 +11,8 @@ time of leaving they go down in value. The first is the greatest; a row that com
 **Heaps.** Over keys, each group has a pairing heap of the greatest value of each key. A key that changes puts in a new
 node and outdates its old ones by its stamp; these are dropped when they come to the top, or when the pool is full.
 
-Smallest values are greatest ones of the other sign. Stairs and nodes lie in pools; -1 is none.
+A value is three limbs, the highest first (``value``, ``high``, ``low``; 0 behind a double). Smallest values are
+greatest ones of the other sign. Stairs and nodes lie in pools; -1 is none.
 """
 
 from typing import Any
@@ -19,12 +20,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-STAIR = np.dtype(
-    [("leave", np.int64), ("value", np.float64), ("next", np.int32), ("previous", np.int32)], align=True
-)
+_LIMBS = [("value", np.float64), ("high", np.float64), ("low", np.float64)]
+STAIR = np.dtype([("leave", np.int64), *_LIMBS, ("next", np.int32), ("previous", np.int32)], align=True)
 NODE = np.dtype(
     [
-        ("value", np.float64),
+        *_LIMBS,
         ("stamp", np.int64),
         ("key", np.int32),
         ("child", np.int32),
@@ -36,21 +36,51 @@ NODE = np.dtype(
 FREE, TAKEN = range(2)
 
 
+@njit(cache=True, inline="always")
+def limb_of(values: Any, at: Any, column: Any, limbs: Any, place: int) -> float:
+    """Return a limb of the number in ``values[at]`` from a column on, by its place: the highest is at 0."""
+    return values[at, column + limbs - 1 - place] if place < limbs else 0.0
+
+
+@njit(cache=True, inline="always")
+def is_less(one: float, high: float, low: float, other: float, other_high: float, other_low: float) -> Any:
+    """Compare two values, limb by limb."""
+    return one < other or (one == other and (high < other_high or (high == other_high and low < other_low)))
+
+
+@njit(cache=True, inline="always")
+def _is_lower(item: Any, value: float, high: float, low: float) -> Any:
+    return is_less(item.value, item.high, item.low, value, high, low)
+
+
 @njit(cache=True)
-def put_on_stairs(stairs: Any, state: Any, table: Any, row: Any, ends: Any, leave: Any, value: float) -> None:
+def put_on_stairs(
+    stairs: Any,
+    state: Any,
+    table: Any,
+    row: Any,
+    ends: Any,
+    leave: Any,
+    value: float,
+    high: float,
+    low: float,
+) -> None:
     """Take a value into the stairs whose first and last are in ``table[row]`` from column ``ends``; there is room."""
     after, at = np.int64(-1), table[row, ends + 1]
     while at >= 0 and stairs[at].leave > leave:
         after, at = at, np.int64(stairs[at].previous)
-    is_beaten = after >= 0 and stairs[after].value >= value
-    is_beaten |= at >= 0 and stairs[at].leave == leave and stairs[at].value >= value
-    while not is_beaten and at >= 0 and stairs[at].value <= value:
+    is_beaten = after >= 0 and not _is_lower(stairs[after], value, high, low)
+    is_beaten |= at >= 0 and stairs[at].leave == leave and not _is_lower(stairs[at], value, high, low)
+    while not is_beaten and at >= 0:
+        if is_less(value, high, low, stairs[at].value, stairs[at].high, stairs[at].low):
+            break
         at = _drop(stairs, state, at)
     if not is_beaten:
         new = state[FREE]
         state[FREE] = stairs[new].next
         state[TAKEN] += 1
         stairs[new].leave, stairs[new].value = leave, value
+        stairs[new].high, stairs[new].low = high, low
         stairs[new].next, stairs[new].previous = after, at
         if at >= 0:
             stairs[at].next = new
@@ -89,13 +119,14 @@ def _drop(stairs: Any, state: Any, at: Any) -> Any:
 
 
 @njit(cache=True)
-def put_in_heap(nodes: Any, state: Any, root: Any, key: Any, stamp: Any, value: float) -> Any:
-    """Put in a key's value as of a stamp, and return the new root; the pool has room."""
+def put_in_heap(nodes: Any, state: Any, root: Any, key: Any, stamp: Any, stair: Any) -> Any:
+    """Put in a key's value, that of a stair or node, as of a stamp, and return the new root; the pool has room."""
     new = state[FREE]
     node = nodes[new]
     state[FREE] = node.sibling
     state[TAKEN] += 1
-    node.value, node.stamp, node.key, node.child, node.sibling = value, stamp, key, -1, -1
+    node.value, node.high, node.low = stair.value, stair.high, stair.low
+    node.stamp, node.key, node.child, node.sibling = stamp, key, -1, -1
     return _melded(nodes, root, new)
 
 
@@ -139,7 +170,7 @@ def _melded(nodes: Any, one: Any, other: Any) -> Any:
         return other
     if other < 0:
         return one
-    if nodes[one].value < nodes[other].value:
+    if _is_lower(nodes[one], nodes[other].value, nodes[other].high, nodes[other].low):
         one, other = other, one
     nodes[other].sibling = nodes[one].child
     nodes[one].child = other
@@ -160,7 +191,7 @@ def copy_heaps(old: Any, new: Any, state: Any, groups: Any, columns: Any, strips
                 if at < 0:
                     continue
                 if strips[old[at].key, stamp] == old[at].stamp:
-                    root = put_in_heap(new, state, root, old[at].key, old[at].stamp, old[at].value)
+                    root = put_in_heap(new, state, root, old[at].key, old[at].stamp, old[at])
                 waiting[size], waiting[size + 1] = old[at].child, old[at].sibling
                 size += 2
             groups[group, column] = root

@@ -12,7 +12,7 @@ Arguments, in the order in which they are taken apart:
                  each run of that which is sorted by leave the first that has not left, and the end
     entered .... the same of each row that may enter, and the order of those that leave before the last tick; place is
                  -1 until a tick finds the row in its window
-    plan ....... aggregates (function, side, column, number among its kind), grouped sides, join attributes
+    plan ....... aggregates (function, side, column, number among its kind, limbs), grouped sides, join attributes
     keys ....... slots, strips, free strips, and the keys that changed
     groups ..... slots, and a row per group
     pools ...... stairs, nodes, and the states of both
@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.join_aggregate.kernels.digits import MOST, add, add_times, product, rounded
+from lakehouse.algorithms.join_aggregate.kernels.digits import MOST, add_number, add_times, product, shown
 from lakehouse.algorithms.join_aggregate.kernels.extremes import (
     TAKEN,
     clear_stairs,
+    limb_of,
     put_in_heap,
     put_on_stairs,
     without_outdated,
@@ -110,17 +111,22 @@ def _add_values(
 ) -> None:
     """Add the values of a row of a side to a strip."""
     for which in range(len(aggregates)):
-        function, number_of = aggregates[which, 0], aggregates[which, 3]
-        value = values[at, aggregates[which, 2]] if aggregates[which, 1] == own else np.nan
+        function, number_of, limbs = aggregates[which, 0], aggregates[which, 3], aggregates[which, 4]
+        column = aggregates[which, 2]
+        value = values[at, column] if aggregates[which, 1] == own else np.nan
         if value == value:
             strips[strip, layout.now + layout.sides + which] += weight[at]
             if function == SUM:
                 start = layout.now + layout.sums + number_of * layout.digits
-                add(strips, strip, start, layout.digits, lowest, value, 1)
+                add_number(strips, strip, start, layout.digits, lowest, values, at, column, limbs, 1)
             elif function != COUNT:
-                greatest = -value if function == MIN else value
-                ends = layout.ends + 2 * number_of
-                put_on_stairs(stairs, stairs_state, strips, strip, ends, leave[at], greatest)
+                sign, ends = -1.0 if function == MIN else 1.0, layout.ends + 2 * number_of
+                put_on_stairs(
+                    stairs, stairs_state, strips, strip, ends, leave[at],
+                    sign * limb_of(values, at, column, limbs, 0),
+                    sign * limb_of(values, at, column, limbs, 1),
+                    sign * limb_of(values, at, column, limbs, 2),
+                )  # fmt: skip
 
 
 @njit(cache=True)
@@ -221,7 +227,10 @@ def _let_go_of(
                 strips[strip, layout.now + layout.sides + which] -= table[at, WEIGHT]
                 if aggregates[which, 0] == SUM:
                     start = layout.now + layout.sums + aggregates[which, 3] * layout.digits
-                    add(strips, strip, start, layout.digits, state[LOWEST], value, -1)
+                    column, limbs = VALUES + aggregates[which, 2], aggregates[which, 4]
+                    add_number(
+                        strips, strip, start, layout.digits, state[LOWEST], floats, at, column, limbs, -1
+                    )
     state[CHANGED] = number
     return place
 
@@ -289,7 +298,7 @@ def _settle(tick: Any, plan: Any, layout: Any, keys: Any, groups: Any, pools: An
                         start = block + layout.sums + at * layout.digits
                         add_times(table, group, total, strips, strip, start, layout.digits, others)
                     elif function != COUNT and turn and counted:
-                        greatest = stairs[strips[strip, layout.ends + 2 * at]].value
+                        greatest = stairs[strips[strip, layout.ends + 2 * at]]
                         root = table[group, layout.roots + at]
                         table[group, layout.roots + at] = put_in_heap(
                             nodes, pool_states[1], root, owner, state[STAMP], greatest
@@ -371,12 +380,13 @@ def _emit(
             high[at, which], low[at, which], extreme[at, which] = 0.0, 0.0, np.nan
             if function == SUM:
                 start = layout.totals + len(aggregates) + number * layout.digits
-                sums = rounded(table, group, start, layout.digits, state[LOWEST])
-                high[at, which], low[at, which] = sums
+                sums = shown(table, group, start, layout.digits, state[LOWEST], aggregates[which, 4])
+                high[at, which], low[at, which], extreme[at, which] = sums
             elif function != COUNT:
                 root = table[group, layout.roots + number]
                 root = without_outdated(pools[1], pools[2][1], root, strips, layout.stamp)
                 table[group, layout.roots + number] = root
                 if root >= 0:
-                    greatest = pools[1][root].value
-                    extreme[at, which] = -greatest if function == MIN else greatest
+                    greatest, sign = pools[1][root], -1.0 if function == MIN else 1.0
+                    extreme[at, which] = sign * greatest.value
+                    high[at, which], low[at, which] = sign * greatest.high, sign * greatest.low

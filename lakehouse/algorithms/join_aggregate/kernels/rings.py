@@ -13,11 +13,16 @@ BEYOND = "expected counts of results up to 2^63 - 1, found one beyond"
 
 
 class Layout(NamedTuple):
-    """Columns of cells and of hubs, and of a ring: how many aggregates, and how many sums of how many digits."""
+    """Columns of cells and of hubs, and of a ring: how many aggregates, and how many sums of how many digits.
+
+    ``lists``: how many begin from ``tops`` on: none where nothing is least or greatest.
+    """
 
     sides: int
     links: int
     event: int
+    tops: int
+    lists: int
     ring: int
     views: int
     rows: int

@@ -1,10 +1,10 @@
 """Compiled running totals: per group how many results there are, and for each aggregate what their values come to.
 
-Counts are whole numbers and sums are exact (``exact.py``): results that are taken away leave no trace, and a
+Counts are whole numbers and sums are exact (``digits.py``): results that are taken away leave no trace, and a
 group without results is free for the next. Extremes cannot be taken away: who does so marks them stale.
 
-Arguments named ``totals`` are the tuple of ``Totals.arrays``. ``aggregates`` int64, aggregates x 4: function, side,
-column of values, and number among the sums.
+Arguments named ``totals`` are the tuple of ``Totals.arrays``. ``aggregates`` int64, aggregates x 5: function, side,
+column of values, number among the sums, and limbs.
 """
 
 from typing import Any
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.join_aggregate.kernels.exact import rounded
+from lakehouse.algorithms.join_aggregate.kernels.digits import add_number, shown
+from lakehouse.algorithms.join_aggregate.kernels.extremes import is_less, limb_of
 
 COUNT, SUM, MIN, MAX = range(4)
-FUNCTION, SIDE, COLUMN, NUMBER = range(4)
+FUNCTION, SIDE, COLUMN, NUMBER, LIMBS = range(5)
 TOTAL = np.dtype(
     [
         ("results", np.int64),
@@ -26,8 +27,9 @@ TOTAL = np.dtype(
     ],
     align=True,
 )
-# Fields of the totals' `state`: groups that have results, places that were ever used, the first of those free again.
-GROUPS, USED, FREE = range(3)
+# Fields of the totals' `state`: groups that have results, places that were ever used, the first of those free again;
+# how many digits sums have, and the place of the lowest.
+GROUPS, USED, FREE, DIGITS, LOWEST = range(5)
 
 
 @njit(cache=True)
@@ -60,7 +62,7 @@ def free_if_empty(group: int, totals: Any) -> None:
     if groups[group].results:
         return
     for column in range(extremes.shape[1]):
-        extremes[group, column], stale[group, column] = np.nan, False
+        extremes[group, column, 0], stale[group, column] = np.nan, False
     bucket = _bucket(known[group], len(heads))
     at = heads[bucket]
     if at == group:
@@ -116,18 +118,52 @@ def is_full(totals: Any) -> Any:
 
 
 @njit(cache=True, inline="always")
-def better(function: int, one: float, other: float) -> Any:
-    """Return the lesser or the greater of two values, of which NaN is none."""
-    if np.isnan(one) or (function == MIN and other < one) or (function == MAX and other > one):
-        return other
-    return one
+def improve(function: int, table: Any, row: Any, column: Any, value: float, high: float, low: float) -> None:
+    """Let a table keep the lesser or the greater of what it has and a value, of which NaN is none."""
+    own, own_high, own_low = table[row, column, 0], table[row, column, 1], table[row, column, 2]
+    is_better = own != own
+    if function == MIN:
+        is_better |= is_less(value, high, low, own, own_high, own_low)
+    else:
+        is_better |= is_less(own, own_high, own_low, value, high, low)
+    if is_better:
+        table[row, column, 0], table[row, column, 1], table[row, column, 2] = value, high, low
+
+
+@njit(cache=True, inline="always")
+def count_in(
+    values: Any, at: Any, aggregate: Any, counted: Any, sums: Any, extremes: Any, row: Any, which: Any, state: Any,
+    sign: Any,
+) -> None:  # fmt: skip
+    """Add a value of a result to an aggregate's count and sum or extreme in a row of tables, or take it away."""
+    function, column, limbs = aggregate[FUNCTION], aggregate[COLUMN], aggregate[LIMBS]
+    if values[at, column] == values[at, column]:
+        counted[row, which] += sign
+        if function == SUM:
+            digits, lowest = state[DIGITS], state[LOWEST]
+            add_number(sums, row, aggregate[NUMBER] * digits, digits, lowest, values, at, column, limbs, sign)
+        elif function > SUM:
+            improve(
+                function, extremes, row, which, limb_of(values, at, column, limbs, 0),
+                limb_of(values, at, column, limbs, 1), limb_of(values, at, column, limbs, 2),
+            )  # fmt: skip
 
 
 @njit(cache=True)
-def list_sums(at: Any, limbs: Any, aggregates: Any, high: Any, low: Any) -> None:
-    """Write the sums of groups at places ``at`` as two floats each, into the columns of their aggregates."""
+def list_numbers(at: Any, totals: Any, aggregates: Any, high: Any, low: Any, extreme: Any) -> None:
+    """Write the sums and extremes of groups at places ``at`` into the columns of their aggregates."""
+    _, _, _, sums, extremes, _, _, state = totals
     for row in range(len(at)):
         for column in range(len(aggregates)):
-            number = aggregates[column, NUMBER]
+            number, digits = aggregates[column, NUMBER], state[DIGITS]
+            high[row, column], low[row, column], extreme[row, column] = 0.0, 0.0, np.nan
             if number >= 0:
-                high[row, column], low[row, column] = rounded(limbs[at[row], number])
+                start, limbs = number * digits, aggregates[column, LIMBS]
+                parts = shown(sums, at[row], start, digits, state[LOWEST], limbs)
+                high[row, column], low[row, column], extreme[row, column] = parts
+            elif extremes[at[row], column, 0] == extremes[at[row], column, 0]:
+                extreme[row, column] = extremes[at[row], column, 0]
+                high[row, column], low[row, column] = (
+                    extremes[at[row], column, 1],
+                    extremes[at[row], column, 2],
+                )

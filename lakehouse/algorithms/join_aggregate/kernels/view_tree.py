@@ -7,15 +7,18 @@ without attributes. An edge and a value of its attributes is a *hub*: there rows
     cell of a view . of a hub and a group of the sides below it: all that these have joined
     ring ........... what rows come to: results, counts and sums (``rings.py``)
     event .......... change of a cell at a time, newest first; kept while a late row can ask for times before it
+    list ........... per extreme, and one for all rows, what is greatest at each time (``envelopes.py``)
 
 A row, or the rows alike that it stands for, is a *delta*: a ring at each of some times. It is multiplied by the views
 beside it, added to the view above, multiplied by each cell of rows at that hub, and so on up. A walk lists these steps
-for a side; it goes depth first, and where a table lacks room it stops and is resumed at the same step.
+for a side; it goes depth first, and where a table lacks room it stops and is resumed at the same step. Of extremes a
+delta is a wave for each list, from when the row enters until it has left; it is never taken away.
 
-``plan``, ``tree`` and ``work`` are the tuples that ``ViewTree`` makes. Loops get their arrays one by one: to take them
-out of tuples costs more than to multiply them.
+``plan``, ``tree``, ``work`` and ``waves`` (``view_waves.py``) are the tuples that ``ViewTree`` makes. Loops get arrays
+one by one: to take them out of tuples costs more than to multiply them.
 
-    cells ...... name (hub, or -1 - side; a group part or hub by side; own part), next cells at hubs, first event, ring
+    cells ...... name (hub, or -1 - side; a group part or hub by side; own part), next cells at hubs, first event, first
+                 steps of lists, ring
     hubs ....... name (edge, attributes), its first view, its first cell of rows
     events ..... time, next older event, cell, ring of the change
     path ....... by step: the cell that comes next, the cell of rows at hand, the hub above it, parts of the group
@@ -25,21 +28,48 @@ from typing import Any
 
 from numba import njit
 
-from lakehouse.algorithms.join_aggregate.kernels.digits import add, rounded
-from lakehouse.algorithms.join_aggregate.kernels.keys import find, put_in_slots
+from lakehouse.algorithms.join_aggregate.kernels.digits import add_number, shown
+from lakehouse.algorithms.join_aggregate.kernels.envelopes import step_at
 from lakehouse.algorithms.join_aggregate.kernels.rings import BEYOND, add_ring, copy_ring, is_some, multiplied
+from lakehouse.algorithms.join_aggregate.kernels.view_cells import (
+    ANSWERED,
+    CELL,
+    CHANGE,
+    EVENTS,
+    GAINED,
+    ITEM,
+    KEEP,
+    LACK,
+    LEVEL,
+    LOWEST,
+    NEEDED,
+    OLDER,
+    RESUMES,
+    REVISES,
+    ROOTS,
+    TIME,
+    cell_of,
+    has_room,
+    hub_of,
+)
+from lakehouse.algorithms.join_aggregate.kernels.view_waves import (
+    FIRST,
+    MANY,
+    ROW,
+    SIGN,
+    STAYS,
+    gain,
+    meet,
+    raise_lists,
+    write_extreme,
+    write_waves,
+)
 
 # Kinds of steps of a walk: over the views at a hub beside, and over the rows of the parent at the hub above.
 BESIDE, ABOVE = range(2)
-# Columns of items: a row or -1 for a tick, 1 or -1, its first time, how many, and if it stays after the last of them.
-ROW, SIGN, FIRST, MANY, STAYS = range(5)
 NEXT, AT, UP, PARTS = range(4)
-TIME, OLDER, CELL, CHANGE = range(4)
-# Fields of the state; events up to KEEP are not kept.
-LACK, ITEM, LEVEL, HUBS, CELLS, EVENTS, ROOTS, ANSWERED, GAINED, KEEP, LOWEST, REVISES = range(12)
-FIELDS = 12
 # What is lacking.
-NOTHING, ROOM, OUT, GAINS = range(4)
+NOTHING, ROOM, OUT, GAINS, WAVES = range(5)
 
 
 @njit(cache=True)
@@ -51,6 +81,7 @@ def spread(
     tree: Any,
     layout: Any,
     work: Any,
+    waves: Any,
     gains: Any,
     out: Any,
     state: Any,
@@ -64,15 +95,15 @@ def spread(
         item = items[state[ITEM]]
         row, first, many, stays = item[ROW], item[FIRST], item[MANY], item[STAYS]
         if row < 0:
-            _answer(times[first], plan[6], cells, hubs, layout, out, state)
+            _answer(times[first], plan[6], cells, hubs, waves, layout, out, state)
         else:
             if state[LEVEL] < 0:
-                _begin(item, times, rows, plan, tree, layout, work, state)
+                _begin(item, times, rows, plan, tree, layout, work, waves, state)
             if state[LACK] == NOTHING:
                 side = rows[0][row]
                 _walk(
                     first, many, stays, times, steps[side], lengths[side], joins, parents, slots, cells, hubs,
-                    events, deltas, seen, path, name, gains, layout, state,
+                    events, deltas, seen, path, name, waves, gains, layout, state,
                 )  # fmt: skip
         if state[LACK] == NOTHING:
             state[ITEM], state[LEVEL] = state[ITEM] + 1, -1
@@ -81,18 +112,19 @@ def spread(
 @njit(cache=True)
 def _walk(
     first: Any, many: Any, stays: Any, times: Any, steps: Any, length: Any, joins: Any, parents: Any, slots: Any,
-    cells: Any, hubs: Any, events: Any, deltas: Any, seen: Any, path: Any, name: Any, gains: Any, layout: Any,
-    state: Any,
+    cells: Any, hubs: Any, events: Any, deltas: Any, seen: Any, path: Any, name: Any, waves: Any, gains: Any,
+    layout: Any, state: Any,
 ) -> None:  # fmt: skip
-    """Go on from the step ``state[LEVEL]``, which is entered."""
-    level, is_entered = state[LEVEL], True
+    """Go on from the step ``state[LEVEL]``, which is entered, or resumed where a cell is met."""
+    level, is_entered = state[LEVEL], state[RESUMES] == 0
+    state[RESUMES] = 0
     while level >= 0:
         if is_entered:
             state[LEVEL] = level
             if level == length or steps[level, 0] == ABOVE:
                 _add_to_view(
                     first, many, stays, times, level, level == length, joins, slots, cells, hubs, events, deltas,
-                    len(seen), path, name, gains, layout, state,
+                    len(seen), path, name, waves, gains, layout, state,
                 )  # fmt: skip
             path[level, NEXT] = -1
             if level < length and state[LACK] == NOTHING:
@@ -109,6 +141,9 @@ def _walk(
         kind, edge = steps[level, 0], steps[level, 1]
         path[level, NEXT] = cells[cell, layout.links + (edge if kind == ABOVE else layout.sides)]
         if _multiply(first, many, times, level, cell, cells, events, deltas, seen, layout, state):
+            if layout.lists and not meet(level, kind, edge, cell, cells, waves, layout):
+                state[LACK], state[LEVEL], state[RESUMES], path[level, NEXT] = WAVES, level, 1, cell
+                return
             _step(level, cell, parents[edge] if kind == ABOVE else -1, cells, path, layout)
             level, is_entered = level + 1, True
 
@@ -130,112 +165,70 @@ def _step(level: Any, cell: Any, parent: Any, cells: Any, path: Any, layout: Any
 
 @njit(cache=True)
 def _begin(
-    item: Any, times: Any, rows: Any, plan: Any, tree: Any, layout: Any, work: Any, state: Any
+    item: Any, times: Any, rows: Any, plan: Any, tree: Any, layout: Any, work: Any, waves: Any, state: Any
 ) -> None:
     """Enter the first step of a row's walk, and add it to the cell of its like if its side has children."""
     side, keys, group = rows[0][item[ROW]], rows[1][item[ROW]], rows[2][item[ROW]]
     joins, sides = plan[2], layout.sides
     slots, cells, hub_slots, hubs, events = tree
     deltas, _, path, name, hub_name = work
-    if not _has_room(item[MANY], cells, hubs, events, sides, state):
+    state[NEEDED] = 2 * layout.lists
+    if not has_room(item[MANY], cells, hubs, events, waves[3], sides, state):
         state[LACK] = ROOM
         return
     _write_delta(item, rows, plan[6], deltas, layout, state)
+    if layout.lists:
+        write_waves(item, times, rows, waves, layout, state)
     name[:] = 0
     for edge in range(sides):
         if joins[side, edge]:
             hub_name[0] = edge
             for attribute in range(len(keys)):
                 hub_name[1 + attribute] = keys[attribute] if plan[3][edge, attribute] else 0
-            name[1 + edge] = _hub(hub_name, hub_slots, hubs, layout, state)
+            name[1 + edge] = hub_of(hub_name, hub_slots, hubs, layout, state)
     path[0] = 0
     if plan[5][side]:
         path[0, PARTS + side] = name[1 + sides] = group
     state[LEVEL], path[0, UP], path[0, AT] = 0, name[1 + side], -1
     if joins[side].sum() > 1:
         name[0] = -1 - side
-        cell = _cell(name, joins, slots, cells, hubs, layout, state)
+        cell = cell_of(name, joins, slots, cells, hubs, layout, state)
         path[0, AT] = cell
         _change(
             item[FIRST], item[MANY], item[STAYS], times, cell, 0, True, cells, events, deltas, layout, state
         )
-
-
-@njit(cache=True)
-def _has_room(many: Any, cells: Any, hubs: Any, events: Any, sides: Any, state: Any) -> Any:
-    fits = state[HUBS] + sides <= len(hubs) and state[CELLS] < len(cells)
-    return fits and state[EVENTS] + many < len(events)
+        raise_lists(0, cell, cells, waves, layout, state)
 
 
 @njit(cache=True)
 def _write_delta(item: Any, rows: Any, aggregates: Any, deltas: Any, layout: Any, state: Any) -> None:
-    side, values, weight = rows[0][item[ROW]], rows[3][item[ROW]], rows[4][item[ROW]]
+    side, values, weight = rows[0][item[ROW]], rows[3], rows[4][item[ROW]]
     deltas[0] = 0
     deltas[0, 0] = item[SIGN] * weight
     for number in range(len(aggregates)):
-        value = values[aggregates[number, 1]]
+        value = values[item[ROW], aggregates[number, 1]]
         if aggregates[number, 0] == side and value == value:
             deltas[0, 1 + number] = deltas[0, 0]
             if aggregates[number, 2] >= 0:
                 start = 1 + layout.aggregates + aggregates[number, 2] * layout.digits
-                add(deltas, 0, start, layout.digits, state[LOWEST], value, item[SIGN])
+                add_number(
+                    deltas, 0, start, layout.digits, state[LOWEST], values, item[ROW], aggregates[number, 1],
+                    aggregates[number, 3], item[SIGN],
+                )  # fmt: skip
     for step in range(1, item[MANY]):
         copy_ring(deltas, step, 0, deltas, 0, 0, layout)
 
 
 @njit(cache=True)
-def _hub(name: Any, slots: Any, hubs: Any, layout: Any, state: Any) -> Any:
-    slot, hub = find(slots, hubs, name)
-    if hub < 0:
-        hub = state[HUBS]
-        state[HUBS] += 1
-        slots[slot] = hub
-        for column in range(len(name)):
-            hubs[hub, column] = name[column]
-        hubs[hub, layout.views], hubs[hub, layout.rows] = -1, -1
-    return hub
-
-
-@njit(cache=True)
-def _cell(name: Any, joins: Any, slots: Any, cells: Any, hubs: Any, layout: Any, state: Any) -> Any:
-    """Return the cell of a name, which is new where there was none; there is room."""
-    slot, cell = find(slots, cells, name)
-    if cell < 0:
-        cell = state[CELLS]
-        state[CELLS] += 1
-        slots[slot] = cell
-        cells[cell] = 0
-        for column in range(len(name)):
-            cells[cell, column] = name[column]
-        _link(cell, joins, cells, hubs, layout, state)
-    return cell
-
-
-@njit(cache=True)
-def _link(cell: Any, joins: Any, cells: Any, hubs: Any, layout: Any, state: Any) -> None:
-    """Make a cell the first at its hubs."""
-    hub, sides = cells[cell, 0], layout.sides
-    cells[cell, layout.links : layout.ring] = -1
-    if hub >= 0:
-        cells[cell, layout.links + sides] = hubs[hub, layout.views]
-        hubs[hub, layout.views] = cell
-        state[ROOTS] += hub == 0
-        return
-    side = -1 - hub
-    for edge in range(sides):
-        if joins[side, edge] and edge != side:
-            hub = cells[cell, 1 + edge]
-            cells[cell, layout.links + edge] = hubs[hub, layout.rows]
-            hubs[hub, layout.rows] = cell
-
-
-@njit(cache=True)
 def _add_to_view(
     first: Any, many: Any, stays: Any, times: Any, level: Any, is_root: Any, joins: Any, slots: Any, cells: Any,
-    hubs: Any, events: Any, deltas: Any, most: Any, path: Any, name: Any, gains: Any, layout: Any, state: Any,
+    hubs: Any, events: Any, deltas: Any, most: Any, path: Any, name: Any, waves: Any, gains: Any, layout: Any,
+    state: Any,
 ) -> None:  # fmt: skip
     """Add a delta to the view of its hub and group; gains of the root are noted where rows are late."""
-    if not _has_room(many, cells, hubs, events, layout.sides, state):
+    if layout.lists:
+        state[NEEDED] = 2 * (waves[2][level, layout.lists] - waves[2][level, 0])
+    if not has_room(many, cells, hubs, events, waves[3], layout.sides, state):
         state[LACK] = ROOM
         return
     gained = layout.links + layout.sides + 1
@@ -245,9 +238,10 @@ def _add_to_view(
     name[0], name[1 + layout.sides] = path[level, UP], 0
     for side in range(layout.sides):
         name[1 + side] = path[level, PARTS + side]
-    cell = _cell(name, joins, slots, cells, hubs, layout, state)
+    cell = cell_of(name, joins, slots, cells, hubs, layout, state)
     base = level * most
     _change(first, many, stays, times, cell, base, not is_root, cells, events, deltas, layout, state)
+    raise_lists(level, cell, cells, waves, layout, state)
     if is_root and state[REVISES]:
         if cells[cell, gained] < 0:
             cells[cell, gained] = state[GAINED]
@@ -255,6 +249,8 @@ def _add_to_view(
         for step in range(many):
             into = cells[cell, gained] * len(times) + first + step
             add_ring(gains, into, 0, deltas, base + step, 0, 1, layout)
+        if layout.lists:
+            gain(level, first, many, times, cells[cell, gained], waves, layout)
 
 
 @njit(cache=True)
@@ -324,21 +320,36 @@ def _multiply(
 
 
 @njit(cache=True)
-def _answer(tick: Any, aggregates: Any, cells: Any, hubs: Any, layout: Any, out: Any, state: Any) -> None:
+def _answer(
+    tick: Any, aggregates: Any, cells: Any, hubs: Any, waves: Any, layout: Any, out: Any, state: Any
+) -> None:
     """Write the answers at a tick: the views of the root."""
+    steps, heights, lists = waves[3], waves[4], waves[7]
     if state[ANSWERED] + state[ROOTS] > len(out[0]):
         state[LACK] = OUT
         return
     cell = hubs[0, layout.views]
     while cell >= 0:
         if cells[cell, layout.ring] != 0:
+            for which in range(1, layout.lists):
+                step = step_at(cells[cell, layout.tops + which], steps, tick)
+                if step >= 0:
+                    write_extreme(heights[step], lists[which], out, state[ANSWERED])
             _write(tick, cells[cell], cells, cell, layout.ring, aggregates, layout, out, state)
         cell = cells[cell, layout.links + layout.sides]
 
 
 @njit(cache=True)
 def list_gains(
-    times: Any, aggregates: Any, cells: Any, hubs: Any, gains: Any, layout: Any, out: Any, state: Any
+    times: Any,
+    aggregates: Any,
+    cells: Any,
+    hubs: Any,
+    waves: Any,
+    gains: Any,
+    layout: Any,
+    out: Any,
+    state: Any,
 ) -> None:
     """Write the gains at all times and let go of them; there is room."""
     gained = layout.links + layout.sides + 1
@@ -349,6 +360,8 @@ def list_gains(
         for number in range(len(times) if slot >= 0 else 0):
             row = slot * len(times) + number
             if gains[row, 0] != 0:
+                for which in range(1, layout.lists):
+                    write_extreme(waves[6][row, which - 1], waves[7][which], out, state[ANSWERED])
                 _write(times[number], cells[cell], gains, row, 0, aggregates, layout, out, state)
         cell = cells[cell, layout.links + layout.sides]
 
@@ -365,30 +378,14 @@ def _write(
     out: Any,
     state: Any,
 ) -> None:
-    ticks, group, results, counted, high, low, _ = out
+    ticks, group, results, counted, high, low, extreme = out
     at = state[ANSWERED]
     state[ANSWERED] += 1
     ticks[at], results[at] = tick, table[row, start]
     group[at] = name[1 : 1 + layout.sides]
     for number in range(layout.aggregates):
         counted[at, number] = table[row, start + 1 + number]
-        high[at, number] = low[at, number] = 0.0
         if aggregates[number, 2] >= 0:
             column = start + 1 + layout.aggregates + aggregates[number, 2] * layout.digits
-            high[at, number], low[at, number] = rounded(table, row, column, layout.digits, state[LOWEST])
-
-
-@njit(cache=True)
-def link_all(joins: Any, tree: Any, layout: Any, state: Any) -> None:
-    """Link all cells to their hubs, and events, which ascend in time, to their cells."""
-    slots, cells, hub_slots, hubs, events = tree
-    put_in_slots(slots, cells, layout.links, state[CELLS])
-    put_in_slots(hub_slots, hubs, layout.views, state[HUBS])
-    for hub in range(state[HUBS]):
-        hubs[hub, layout.views], hubs[hub, layout.rows] = -1, -1
-    state[ROOTS] = 0
-    for cell in range(state[CELLS]):
-        _link(cell, joins, cells, hubs, layout, state)
-    for event in range(state[EVENTS]):
-        cell = events[event, CELL]
-        events[event, OLDER], cells[cell, layout.event] = cells[cell, layout.event], event
+            parts = shown(table, row, column, layout.digits, state[LOWEST], aggregates[number, 3])
+            high[at, number], low[at, number], extreme[at, number] = parts

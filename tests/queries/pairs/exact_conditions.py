@@ -1,0 +1,148 @@
+"""Random conditions of pairs over whole numbers, decimals and doubles, from the text of a query to its pairs."""
+
+import random
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
+from lakehouse.algorithms.late_join.qjoin import QJoin
+from lakehouse.algorithms.late_join.repair import missing_pairs
+from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.pairs.rows import as_batch, side_rows
+from lakehouse.queries.runtime.source import RowSource
+from tests.queries.declared_streams import join_of
+from tests.queries.exact_rows import SCALES, STREAMS, Row, Source, raw, value_of
+
+SIGNS = ("<", "<=", "=", "<>", ">=", ">")
+Holds = Callable[[Row, Row], bool]
+
+
+def found(
+    query: PairsQuery, rows: tuple[Sequence[Row], Sequence[Row]], buckets: int = 2
+) -> list[tuple[int, int]]:
+    """Return the pairs that buckets find online, which a repair of every row finds too."""
+    sides = side_rows(cast(RowSource, Source((raw(rows[0]), raw(rows[1])))), query, STREAMS, buckets)
+    batches = [batch for side in sides for batch in side.rows.batches(["f"])]
+    both, pairs = pa.Table.from_batches([each.cast(batches[0].schema) for each in batches]), []
+    for bucket in range(buckets):
+        own = both.filter(pa.array(both["bucket"].to_numpy() == bucket)).combine_chunks()
+        own = own.set_column(own.schema.get_field_index("row"), "row", own["source_line"])
+        batch = as_batch(own)
+        join = QJoin(query.condition, query.window_us, NeededSlack(0.9, 10**6, 10**5))
+        online = join.process(batch).pairs
+        everything, horizon = np.arange(len(batch)), np.full(len(batch), 2**40)
+        again = missing_pairs(query.condition, query.window_us, batch, everything, horizon)
+        at_once = sorted(zip(online.left.tolist(), online.right.tolist(), strict=True))
+        assert at_once == sorted(zip(again.left.tolist(), again.right.tolist(), strict=True))
+        pairs += at_once
+    return sorted(pairs)
+
+
+def asked(condition: str) -> PairsQuery:
+    return join_of(
+        "q", f"SELECT a.id FROM a [RANGE 1 SECOND] JOIN b ON {condition} RECALL 0.9 OVER 1 MINUTE", STREAMS
+    )
+
+
+def numbers_of(left: Any, right: Any, is_exact: bool) -> tuple[Any, Any]:
+    return (Fraction(left), Fraction(right)) if is_exact else (float(left), float(right))
+
+
+def both_exact(left: str, right: str) -> bool:
+    return SCALES[left] is not None and SCALES[right] is not None
+
+
+def comparison(left: str, sign: str, right: str, plus: str) -> Holds:
+    """Return what ``a.left sign b.right + plus`` means."""
+    is_exact = both_exact(left, right)
+    bound = Fraction(plus) if is_exact else float(Fraction(plus))
+
+    def holds(a: Row, b: Row) -> bool:
+        if a[left] is None or b[right] is None:
+            return False
+        one, two = numbers_of(a[left], b[right], is_exact)
+        two = two + bound
+        if one != one or two != two:
+            return False
+        found: dict[str, bool] = {
+            "<": one < two,
+            "<=": one <= two,
+            "=": one == two,
+            "<>": one != two,
+            ">=": one >= two,
+            ">": one > two,
+        }
+        return found[sign]
+
+    return holds
+
+
+def near(reach: str, *columns: tuple[str, str], is_squared: bool) -> Holds:
+    """Return what a band or a distance over pairs of columns means."""
+    is_exact = all(both_exact(*each) for each in columns)
+    most = Fraction(reach) if is_exact else float(reach)
+
+    def holds(a: Row, b: Row) -> bool:
+        gaps = []
+        for left, right in columns:
+            if a[left] is None or b[right] is None:
+                return False
+            one, two = numbers_of(a[left], b[right], is_exact)
+            if not is_exact and not (np.isfinite(one) and np.isfinite(two)):
+                return False
+            gaps.append(one - two)
+        if is_squared:
+            return bool(sum(gap * gap for gap in gaps) <= most * most)
+        return bool(abs(gaps[0]) <= most)
+
+    return holds
+
+
+def random_case(drawn: random.Random) -> tuple[str, Holds, tuple[list[Row], list[Row]]]:
+    """Return a condition, what it means, and rows of both sides."""
+    left, right, other, last = drawn.choices(list(SCALES), k=4)
+    plus = drawn.choice(
+        ["0", "0.1", "-0.3", "1", "0.05", "9007199254740993", "-0.0000000000000000001", "1.25"]
+    )
+    reach = drawn.choice(["0", "0.3", "0.1", "1", "0.25", "2", "4611686018427387904.5", "0.0000001"])
+    sign = drawn.choice(SIGNS)
+    holds, text = comparison(left, sign, right, plus), f"a.{left} {sign} b.{right} + {plus}"
+    shape = drawn.randrange(4)
+    if sign == "=" or shape == 0:
+        more, first = near(reach, (other, last), is_squared=False), f"ABS(a.{other} - b.{last}) <= {reach}"
+        text, both = f"{first} AND {text}", [more, holds]
+    elif shape == 1:
+        more = near(reach, (other, last), (left, right), is_squared=True)
+        first = f"DISTANCE(a.{other}, a.{left}, b.{last}, b.{right}) <= {reach}"
+        text, both = f"{first} AND {text}", [more, holds]
+    else:
+        text, both = f"a.id = b.id AND {text}", [holds]
+    base = drawn.choice([0, 3, 2**53 - 3, -(2**53), 2**62])
+    one, two = (
+        [
+            {"id": at, "line": at, "event_us": at}
+            | {name: value_of(drawn, name, base, 0.15) for name in SCALES}
+            for at in range(8)
+        ]
+        for _ in range(2)
+    )
+    is_keyed = shape > 1 and sign != "="
+
+    def whole(a: Row, b: Row) -> bool:
+        return all(each(a, b) for each in both)
+
+    def keyed(a: Row, b: Row) -> bool:
+        return a["id"] == b["id"] and whole(a, b)
+
+    return text, keyed if is_keyed else whole, (one, two)
+
+
+def wrong(seed: int) -> str | None:
+    """Return a random condition whose pairs are not those of exact fractions, None if they are."""
+    text, holds, rows = random_case(random.Random(seed))
+    expected = sorted((a["id"], b["id"]) for a in rows[0] for b in rows[1] if holds(a, b))
+    return f"{seed}: {text}" if found(asked(text), rows) != expected else None
