@@ -28,7 +28,7 @@ from tests.support.servers import free_port
 
 RUNS, ROWS = 5, 1_000
 # Of prctl: orphans, such as the JVM of a job that has ended, become children of this process, and their time its own.
-_TAKE_ORPHANS = 36
+TAKE_ORPHANS = 36
 SECRET = "of-a-benchmark"
 CONFIG = """
 [streams.pond]
@@ -43,29 +43,30 @@ source = { path = "landing/*.csv", format = "csv", settle = "0s" }
 
 def figures(quick: bool) -> dict[str, float]:
     """Return what a job takes both ways."""
-    ctypes.CDLL(None).prctl(_TAKE_ORPHANS, 1)
+    ctypes.CDLL(None).prctl(TAKE_ORPHANS, 1)
     taken: dict[str, list[float]] = {}
     address = f"sc://localhost:{free_port()}"
     shared = {"TIDEMARK_SPARK__MASTER": address, "TIDEMARK_SPARK__SECRET": SECRET}
     ways = {"own": {"TIDEMARK_SPARK__MASTER": "local[*]"}, "shared": shared}
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
         started = time.perf_counter()
-        with _server(_made(Path(name) / "server"), shared) as server:
+        with server(made(Path(name) / "server"), shared) as running:
             server_s = time.perf_counter() - started
-            _run(_made(Path(name) / "warm"), shared)
+            _run(made(Path(name) / "warm"), shared)
             for number in range(1 if quick else RUNS):
                 for way, variables in ways.items():
-                    folder = _made(Path(name) / f"{way}-{number}")
+                    folder = made(Path(name) / f"{way}-{number}")
                     began, before = time.perf_counter(), cpu_s()
                     _run(folder, variables)
                     taken.setdefault(f"{way}_s", []).append(time.perf_counter() - began)
-                    _wait_for_orphans(server)
+                    wait_for_orphans(running)
                     taken.setdefault(f"{way}_processor_s", []).append(cpu_s() - before)
     medians = {name: round(statistics.median(each), 2) for name, each in taken.items()}
     return {**medians, "server_start_s": round(server_s, 1)}
 
 
-def _made(folder: Path) -> Path:
+def made(folder: Path) -> Path:
+    """Return a folder with a configuration and a landed file."""
     (folder / "landing").mkdir(parents=True)
     (folder / "tidemark.toml").write_text(CONFIG)
     lines = (f"{1_600_000_000 + n},s{n % 7},{n % 100}\n" for n in range(ROWS))
@@ -74,16 +75,17 @@ def _made(folder: Path) -> Path:
 
 
 @contextmanager
-def _server(folder: Path, variables: Mapping[str, str]) -> Iterator[int]:
+def server(folder: Path, variables: Mapping[str, str]) -> Iterator[int]:
+    """Start a server of Spark Connect; yield its process."""
     called = [sys.executable, "-m", "lakehouse.cli", "spark", "--connect"]
     with subprocess.Popen(
         called, cwd=folder, env=_environment(variables), stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None and server.stdout.readline()
+    ) as running:
+        assert running.stdout is not None and running.stdout.readline()
         try:
-            yield server.pid
+            yield running.pid
         finally:
-            server.terminate()
+            running.terminate()
 
 
 def _run(folder: Path, variables: Mapping[str, str]) -> None:
@@ -91,9 +93,10 @@ def _run(folder: Path, variables: Mapping[str, str]) -> None:
     subprocess.run(command, cwd=folder, env=_environment(variables), check=True, capture_output=True)
 
 
-def _wait_for_orphans(server: int) -> None:
+def wait_for_orphans(kept: int) -> None:
+    """Wait for all children of this process but one."""
     for child in psutil.Process().children():
-        if child.pid != server:
+        if child.pid != kept:
             os.waitpid(child.pid, 0)
 
 

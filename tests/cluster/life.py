@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from jobs import build_rollups, ingest, publish, repair_late, run_queries
+from lakehouse.engine import engine_of
 from lakehouse.settings import Settings, load_settings
-from lakehouse.spark.cluster import parallelism
-from lakehouse.spark.session import started_session
+from lakehouse.spark.session import build_session, started_session
 from lakehouse.storage.tables.table_log import read_rows
 from tests.end_to_end.pipeline import answers, digest
 from tests.queries.laws import EXAMPLES, IS_EVEN, asked
@@ -113,13 +113,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--parts", default=",".join(map(str, PARTS)))
     asked_for = parser.parse_args(argv)
     settings = begin(asked_for.folder, asked_for.kinds.split(","))
-    started = time.monotonic()
-    spark = started_session(settings)
-    joined, meter = time.monotonic(), None if settings.spark.is_connect else Meter(spark)
+    started, is_spark = time.monotonic(), settings.engine.runner == "spark"
+    spark = started_session(settings) if is_spark else build_session(settings)
+    joined, meter = time.monotonic(), Meter(spark) if is_spark and not settings.spark.is_connect else None
     lead(spark, settings, asked_for.rows, [int(part) for part in asked_for.parts.split(",")])
     told = {
         "content": content(settings),
-        "cores": parallelism(spark),
+        "cores": engine_of(spark).cores,
         "start_s": joined - started,
         "seconds": time.monotonic() - joined,
     }

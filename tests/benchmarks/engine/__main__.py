@@ -4,6 +4,7 @@
 
 ``rounds``: ingests, rollups, queries and repairs of 1,000, 10,000 and a million rows a stream; 5 minutes. ``backfill``:
 a batch of a million and of ten million rows; 5 minutes. ``task_memory``: the most that a task holds; 3 minutes.
+``masters``: the same input by each runner and master, over Spark Connect and on two workers; 3 minutes.
 """
 
 from __future__ import annotations
@@ -11,4 +12,4 @@ from __future__ import annotations
 from tests.benchmarks.parts import run_parts
 
 if __name__ == "__main__":
-    run_parts(__doc__, __package__, (), only_in_full=("rounds", "backfill", "task_memory"))
+    run_parts(__doc__, __package__, (), only_in_full=("rounds", "backfill", "task_memory", "masters"))
