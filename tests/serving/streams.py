@@ -187,7 +187,7 @@ def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path, committed
         f"""
         COPY (
             SELECT batch, 'files' AS kind, 1 AS files, count(*) AS records, count(*) + 3 AS received, 0 AS requeued,
-                count(*) AS accepted, 2 AS quarantined, 1 AS duplicates, 4 AS filtered,
+                count(*) AS accepted, 2 AS quarantined, 1 AS duplicates, 0 AS revised, 4 AS filtered,
                 MAP {{'bad_value': 2}} AS reasons,
                 MAP {{'temp': count(*) - count(temp)}} AS missing, min(event_us) AS min_event_us,
                 max(event_us) AS max_event_us,
