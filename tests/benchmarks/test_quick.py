@@ -83,6 +83,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "figures_one_ball": {"one_ball_periods_met", "one_ball_per_source_periods_met"},
         "sweeps": {"sweeps"},
         "paper_settings": {"paper_settings"},
+        "multiway": {"multiway_periods", "multiway_periods_met", "multiway_held_to_best"},
         "real": {
             "real_periods",
             "real_periods_met",

@@ -21,6 +21,7 @@ if __name__ == "__main__":
             "sweeps",
             "paper_settings",
             "real",
+            "multiway",
             "short_windows",
             "registered",
             "silences",
