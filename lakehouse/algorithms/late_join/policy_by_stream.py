@@ -53,8 +53,8 @@ class StreamSlack(NeededSlack):
             floors = np.array([least[stream], least[others].max(initial=0)])
             rates = np.array([rows[others].sum(), rows[stream]])
             own, rest = cheapest(pooled, totals, share, floors, rates, self.grid)
-            found = tuple(np.where(others, self.grid[rest], self.grid[own]).tolist())
-            best = min(best, (float(np.dot(held_us(found), rows)), found))
+            latest = tuple(np.where(others, self.grid[rest], self.grid[own]).tolist())
+            best = min(best, (float(np.dot(held_us(latest), rows)), latest))
         return best[1]
 
     def learn(self, time_us: int, slack_us: Sequence[int], results: Int64s, lags: Int64s) -> None:
@@ -80,11 +80,10 @@ class StreamSlack(NeededSlack):
         for other in others:
             reach = self.windows_us[stream] + self.windows_us[other]
             within *= np.clip((slack - lag + reach) / max(reach, 1), 0.0, 1.0)
-        missed = np.diff(within, axis=1)
+        missed: Float64s = np.diff(within, axis=1)
         bins = np.arange(1, len(self.grid))
         missed[:, bins < logged_from] = 0.0
-        found: Float64s = missed
-        return found
+        return missed
 
 
 def held_us(latest_us: Sequence[int]) -> tuple[int, ...]:

@@ -48,12 +48,12 @@ class Reach:
 
     def since_us(self, oldest_us: int | None = None) -> list[int | None]:
         """Return by side from when on rows are in their windows, and can meet a row from ``oldest_us`` on."""
-        found = list[int | None]()
+        since = list[int | None]()
         for side, slack_us in zip(self.query.sides, self.slack_us, strict=True):
             ends = [None if self.time_us is None else self.time_us - slack_us, oldest_us]
             known = [end for end in ends if end is not None]
-            found.append(max(known) - side.window_us if known else None)
-        return found
+            since.append(max(known) - side.window_us if known else None)
+        return since
 
 
 def reaches(layout: Home, query: MultiwayQuery, after: int, through: int) -> dict[int, Reach]:
@@ -134,13 +134,13 @@ def counted(query: MultiwayQuery, stream: Int64s, slack_us: Int64s) -> list[int]
     if policy is None:
         return []
     places = np.column_stack([stream, np.searchsorted(policy.grid, slack_us, side="right")])
-    found, counts = np.unique(places, axis=0, return_counts=True)
-    return [*chain(*np.column_stack([found, counts]).tolist())]
+    distinct, counts = np.unique(places, axis=0, return_counts=True)
+    return [*chain(*np.column_stack([distinct, counts]).tolist())]
 
 
 def summed(policy: StreamSlack, parts: Iterable[Sequence[int]]) -> Int64s:
     """Return counts of parts as one array, by stream and bin of slack."""
-    stream, place, counts = np.array([*chain(*parts)], np.int64).reshape(-1, 3).T
+    stream, slack_bin, counts = np.array([*chain(*parts)], np.int64).reshape(-1, 3).T
     total = np.zeros((len(policy.windows_us), len(policy.grid) + 1), np.int64)
-    np.add.at(total, (stream, place), counts)
+    np.add.at(total, (stream, slack_bin), counts)
     return total

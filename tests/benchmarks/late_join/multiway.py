@@ -1,6 +1,6 @@
-"""Joins of three streams with a recall, in batches of 200 rows, on the sets of ``real``: their sources in three parts.
+"""Joins of three streams with a recall, in batches of 20 rows, on the sets of ``real``: their sources in three parts.
 
-A batch finds what its slack reaches; every twentieth batch is repaired, which tells the policy what was missed. Beside
+A batch finds what its slack reaches; every hundredth batch is repaired, which tells the policy what was missed. Beside
 the policy: no slack, the least slack that never changes with which every period meets the recall, known in hindsight,
 and the lateness of the latest row. *Held* are the rows of windows and slack before a batch; the *wait* is that of all
 results, 0 of those found at once, else the stream time until the repair. Sets that are absent are skipped.
@@ -20,7 +20,7 @@ from tests.benchmarks.late_join.real import REAL, RECALLS, SETS
 from tests.benchmarks.late_join.run import Case
 from tests.oracles.late_join.batched_join import Batched, Found, join
 
-BATCH, REPAIR_EVERY, MOST = 200, 20, 8_000
+BATCH, REPAIR_EVERY, MOST = 20, 100, 6_000
 NAMES = ("ooo-umts d-1", "zeek-m57-conn", "lorawan-sensors")
 HEADS = (
     *("set", "recall", "slack", "reached", "periods", "met", "worst period"),
@@ -51,8 +51,8 @@ def _in_three(case: Case) -> Batched:
     source = batch.source if len(np.unique(batch.source)) > 2 else np.arange(len(batch))
     number = np.arange(len(batch)) // BATCH
     parts = [np.flatnonzero(source % 3 == side) for side in range(3)]
-    columns = ([column[part] for part in parts] for column in (batch.event_us, number, batch.key))
-    return Batched.of(*columns, (case.window_us,) * 3)
+    event_us, of, key = ([column[part] for part in parts] for column in (batch.event_us, number, batch.key))
+    return Batched.of(event_us, of, key, (case.window_us,) * 3)
 
 
 def _measure(

@@ -52,7 +52,7 @@ class Batched:
 
 @dataclass(frozen=True)
 class Found:
-    """Which results were found at once; by batch the time before it, the slack of each stream, and the rows held."""
+    """Results that were found at once; by batch the time before it, the slack of each stream, and the rows held."""
 
     online: Bools
     time_us: Int64s
@@ -66,7 +66,7 @@ def join(rows: Batched, slacks: tuple[int, ...] | StreamSlack, repair_every: int
     times, batches = rows.times_us, rows.batches
     newest, windows = batches.max(axis=1), np.array(rows.windows_us)
     last = max(int(each.max()) for each in rows.batch)
-    online, told, untold = np.ones(len(times), np.bool_), [], []
+    online, figures, missed = np.ones(len(times), np.bool_), [], []
     newest_us = np.full(len(windows), -(2**61))
     for batch in range(last + 1):
         time_us = int(newest_us.min())
@@ -79,7 +79,7 @@ def join(rows: Batched, slacks: tuple[int, ...] | StreamSlack, repair_every: int
             int(np.count_nonzero((own < batch) & (event >= horizon)))
             for own, event, horizon in zip(rows.batch, rows.event_us, horizons, strict=True)
         )
-        told.append((time_us, held, *held_for))
+        figures.append((time_us, held, *held_for))
         if is_timed:
             own = np.flatnonzero(newest == batch)
             is_new = batches[own] == batch
@@ -88,12 +88,12 @@ def join(rows: Batched, slacks: tuple[int, ...] | StreamSlack, repair_every: int
             if policy is not None:
                 stream = is_new.shape[1] - 1 - np.argmax(is_new[:, ::-1], axis=1)
                 needed, is_found = needs.max(axis=1, initial=-1), online[own]
-                untold.append(_learn(policy, rows, batch, time_us, held_for, stream, needed, is_found))
+                missed.append(_learn(policy, rows, batch, time_us, held_for, stream, needed, is_found))
                 if (batch + 1) % repair_every == 0:
-                    policy.replace(time_us, np.concatenate(untold))
+                    policy.replace(time_us, np.concatenate(missed))
         for side, (own, event) in enumerate(zip(rows.batch, rows.event_us, strict=True)):
             newest_us[side] = max(newest_us[side], event[own == batch].max(initial=-(2**61)))
-    time, held_rows, *slack = np.array(told, np.int64).T
+    time, held_rows, *slack = np.array(figures, np.int64).T
     return Found(online, time, np.array(slack).T, held_rows)
 
 
