@@ -6,7 +6,7 @@ A job of its own process each time: session, then a table of a thousand rows wri
 seven times each, once with ``--quick``; medians. The archive is that of this environment (``make setup``).
 ``idle_run``: what ``tidemark run`` costs where little or nothing has come. ``arrow_job``: what a warm Spark job costs.
 ``rollup_job``: a rollup of new rows by either runner. ``shared_spark``: an ingest job with a Spark of its own,
-and with one that jobs share. ``demo``: the tour of ``make demo``.
+and with one that jobs share. ``demo``: the tour of ``make demo``. ``standing_airflow``: from a file to its version.
 """
 
 from __future__ import annotations
@@ -57,5 +57,5 @@ if __name__ == "__main__":
         __doc__,
         __package__,
         ("start",),
-        only_in_full=("idle_run", "arrow_job", "rollup_job", "shared_spark", "demo"),
+        only_in_full=("idle_run", "arrow_job", "rollup_job", "shared_spark", "demo", "standing_airflow"),
     )
