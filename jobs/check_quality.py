@@ -50,6 +50,7 @@ def _checked(
     from lakehouse.engine import engine_of
     from lakehouse.ingest.quarantine import rejected_examples
     from lakehouse.storage.checked import Checked, read_checked, write_checked
+    from lakehouse.storage.crashpoint import crash_point
     from quality.verdicts import record_verdicts
 
     layout, declared, day = settings.layout, settings.stream(stream), f"{datetime.now(UTC):%Y-%m-%d}"
@@ -67,6 +68,7 @@ def _checked(
     if now_us is None:
         live = timeline is not None and timeline.is_live
         write_checked(path, Checked(tables.through, day, definition, tables.totals, files, live))
+        crash_point("check.batches-noted")
     return {**figures, "full": checked.through < 0}
 
 

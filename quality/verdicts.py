@@ -10,6 +10,7 @@ from typing import Any, Literal
 from lakehouse.settings import Settings
 from lakehouse.spark.deviations import REJECTIONS, WARNINGS, Frame
 from lakehouse.storage.checked import Passed
+from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.damaged import DamagedFile
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.newest_commits import Commits
@@ -67,6 +68,7 @@ def record_verdicts(
         verdict for frame in frames if frame.table == REJECTIONS for verdict in _counted(subject, frame)
     ]
     append(layout, subject, through, verdicts)
+    crash_point("check.verdicts-appended")
     broken = [verdict for verdict in verdicts if not verdict.success]
     failed = [verdict for verdict in broken if verdict.table not in WARNINGS]
     for warned in (verdict for verdict in broken if verdict.table in WARNINGS):
