@@ -15,7 +15,7 @@ from typing import Any
 from airflow.sdk import DAG
 
 from dags._assets import asset
-from dags._choice import choice, task_of, unserved
+from dags._choice import choice_of_untried, task_of, unserved
 from dags._defaults import SEVERAL, dag_defaults
 from dags._events import report_change
 from dags._step import step
@@ -25,7 +25,7 @@ from lakehouse.config.airflow.homes import AirflowHome, airflow_homes
 def ingest(home: AirflowHome) -> Any:
     """Return the DAG of a home."""
 
-    @choice
+    @choice_of_untried
     def choose(params: Any = None) -> list[str]:
         return unserved(params, "stream", unless_read=True)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.standard.utils.skipmixin import SkipMixin
+from airflow.sdk.api.datamodels._generated import DagRun
 from airflow.sdk.exceptions import AirflowFailException
 
 from dags import _step
@@ -161,6 +163,39 @@ def test_what_may_start_spark_is_in_the_pool_and_what_only_looks_is_not(name: st
 
 def test_runs_that_read_pile_up_no_further_than_slow_streams_explain() -> None:
     assert [_dag(name).max_active_runs for name in ("ingest", "rollups")] == [3, 16]
+
+
+class Waiting:
+    """Airflow's task instance, in whose DAG one task waits for its retry."""
+
+    dag_id = "tidemark_ingest"
+
+    def get_ti_count(self, dag_id: str, task_ids: list[str], states: list[str]) -> int:
+        assert (dag_id, states) == (self.dag_id, ["up_for_retry"])
+        return int(task_ids == ["take.alpha"])
+
+
+@pytest.mark.parametrize(
+    ("run_type", "tried"),
+    [("scheduled", ["take.beta"]), ("manual", ["take.alpha", "take.beta"])],
+)
+def test_a_run_of_the_schedule_leaves_a_stream_to_the_run_that_tries_it_again(
+    run_type: str, tried: list[str], config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[str] = []
+    monkeypatch.setattr(SkipMixin, "skip_all_except", lambda *given: left.extend(given[2]))
+    dag = _dag("ingest")
+    choose = dag.get_task("choose")
+    context = {
+        "dag": dag,
+        "task": choose,
+        "ti": Waiting(),
+        "dag_run": DagRun.model_construct(run_type=run_type),
+    }
+
+    choose._post_execute_hook(context, ["alpha", "beta"])
+
+    assert sorted(left) == tried
 
 
 def test_what_has_landed_goes_on_to_be_published_before_more_is_read() -> None:
