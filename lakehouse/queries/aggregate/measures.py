@@ -86,6 +86,8 @@ def _of_doubles(parts: pa.Table, measure: Measure, numbers: tuple[int, ...], is_
         if measure.function == "avg":
             found = found / np.where(is_null, 1, counted)
         found = np.ldexp(found, power)
+        # Beside an infinity all finite numbers are none, even if their sum is beyond the range of doubles.
+        found = np.where(sum(infinities) > 0, 0.0, found)
         for sign, infinite in zip((1, -1), infinities, strict=True):
             found = found + np.where(infinite > 0, sign * np.inf, 0.0)
     return pa.array(found, mask=is_null)

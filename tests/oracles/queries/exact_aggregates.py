@@ -82,11 +82,14 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def near(found: float, expected: Fraction | float) -> bool:
-    """Tell if a sum or an average of doubles is one unit in the last digit away at most; beyond all it is infinite."""
+    """Tell if a sum or an average of doubles is within 2^-52 of what it should be; beyond all doubles it is infinite.
+
+    An average is a rounded sum that is divided, which rounds again.
+    """
     if isinstance(expected, float):
         return found == expected or (math.isnan(found) and math.isnan(expected))
     try:
         rounded = float(expected)
     except OverflowError:
         return found == (math.inf if expected > 0 else -math.inf)
-    return abs(Fraction(found) - expected) <= Fraction(math.ulp(rounded))
+    return abs(Fraction(found) - expected) <= max(Fraction(math.ulp(rounded)), abs(expected) / 2**52)

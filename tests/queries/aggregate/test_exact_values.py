@@ -69,6 +69,7 @@ def test_extremes_are_exact_whatever_digits_they_have() -> None:
         ([LARGEST, LARGEST], math.inf, LARGEST),
         ([1.0, math.inf], math.inf, math.inf),
         ([math.inf, -math.inf, 2.0], math.nan, math.nan),
+        ([LARGEST, LARGEST, -math.inf], -math.inf, -math.inf),
         ([math.nan, 2.0], 2.0, 2.0),
     ],
 )
