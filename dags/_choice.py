@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dags._following import follow, follow_untried
 from dags._step import step
 
 if TYPE_CHECKING:
     from jobs.running.chosen import Kind
-
-log = logging.getLogger(__name__)
 
 
 def choice(function: Callable[..., Any]) -> Any:
@@ -36,33 +34,6 @@ def task_of(function: Any, of: Mapping[str, str], **options: Any) -> Any:
     (name,) = of.values()
     named = f"{function.function.__name__}.{name}"
     return function.override(task_id=named, max_active_tis_per_dag=1, **options)(**of)
-
-
-def follow(context: Any, result: list[str]) -> None:
-    """Skip the tasks after a choice whose stream or query it leaves out."""
-    _skip_all_but(_chosen(context, result), context)
-
-
-def follow_untried(context: Any, result: list[str]) -> None:
-    """Skip, in a run of the schedule, also the tasks that wait in an earlier run to be tried again."""
-    ti, chosen = context["ti"], _chosen(context, result)
-    if context["dag_run"].run_type == "scheduled":
-        for task_id in [*chosen]:
-            if ti.get_ti_count(ti.dag_id, task_ids=[task_id], states=["up_for_retry"]):
-                log.info("%s is tried again in an earlier run, with what has landed by then", task_id)
-                chosen.remove(task_id)
-    _skip_all_but(chosen, context)
-
-
-def _chosen(context: Any, names: list[str]) -> list[str]:
-    dag, after = context["dag"], context["task"].downstream_task_ids
-    return [task_id for task_id in after if {*dag.get_task(task_id).op_kwargs.values()} & {*names}]
-
-
-def _skip_all_but(task_ids: list[str], context: Any) -> None:
-    from airflow.providers.standard.utils.skipmixin import SkipMixin
-
-    SkipMixin().skip_all_except(context["ti"], task_ids)
 
 
 def unserved(params: Mapping[str, Any], kind: Kind, events: str = "", unless_read: bool = False) -> list[str]:

@@ -83,7 +83,6 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "figures_one_ball": {"one_ball_periods_met", "one_ball_per_source_periods_met"},
         "sweeps": {"sweeps"},
         "paper_settings": {"paper_settings"},
-        "multiway": {"multiway_periods", "multiway_periods_met", "multiway_held_to_best"},
         "real": {
             "real_periods",
             "real_periods_met",
@@ -91,6 +90,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
             "real_skipped",
             "real_per_source_periods_met",
         },
+        "multiway": {"multiway_periods", "multiway_periods_met", "multiway_held_to_best"},
         "short_windows": {"short_windows", "short_windows_skipped"},
         "registered": {"registered"},
         "silences": {"silences"},

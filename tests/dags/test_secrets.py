@@ -30,6 +30,7 @@ levels = ["1m forever"]
 [streams.alpha.source]
 path = "s3://{BUCKET}/in/*.csv"
 format = "csv"
+settle = 0
 """
 
 

@@ -15,7 +15,7 @@ from infra.compile_kernels import compile_aggregates, compile_others, compile_pa
 @pytest.mark.parametrize(
     ("compile_loops", "kernels"),
     [
-        (compile_pairs, ("late_join.kernels.qjoin.join_rows", "late_join.kernels.repair.join_in_order")),
+        (compile_pairs, ("late_join.kernels.qjoin.join_rows", "late_join.repair.join_in_order")),
         (
             compile_aggregates,
             ("join_aggregate.kernels.factorised.answer", "join_aggregate.kernels.credit.enter_rows"),

@@ -11,7 +11,7 @@ from lakehouse.cli.options import AsJson, Globals, WrongUsage, globals_of
 from lakehouse.cli.output import print_json, print_line, print_table, time_text
 
 Facts = Mapping[str, Any]
-_RUN = {"holds": "●", "rejects": "◆", "warns": "▲", "fails": "✕"}
+_RUN = dict(zip(("holds", "rejects", "warns", "fails"), "●◆▲✕", strict=True))
 _SHOWN = ("complete", "arrived", "fresh", "plausible", "notified")
 
 EXAMPLES = (

@@ -18,6 +18,13 @@ import duckdb
 from lakehouse.config.durations import format_timestamp
 from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.quality.changes import RULES
+from lakehouse.serving.quality.sentences import (
+    balance_sentence,
+    fresh_sentence,
+    is_balanced,
+    plausible_sentence,
+    reason_sentence,
+)
 from lakehouse.serving.quality.verdicts import DAY_US, moment, rules_of, subjects
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.serving.table_reader import named_rows
@@ -27,30 +34,6 @@ from lakehouse.storage.control.manifests import names_in
 from lakehouse.storage.control.store import store_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.masks import form_of
-
-REASONS = {
-    "malformed": "The record cannot be split into fields.",
-    "bad_utf8": "The record is no valid text.",
-    "missing_column": "Its file lacks a declared column.",
-    "no_event_time": "The record has no event time.",
-    "bad_event_time": "Its event time cannot be read.",
-    "out_of_bounds": "Its event time is outside of the bounds that are declared.",
-    "bad_arrival_time": "Its arrival time cannot be read.",
-    "clock": "Its event time is too far from when it arrived: the sender's clock is wrong.",
-    "bad_value": "A value is not of its column's type.",
-    "ambiguous_time": "Its local time came twice when clocks were set back, and nothing says which is meant.",
-    "skipped_time": "Its local time did not exist, because clocks were set forward.",
-    "no_items": "It has no list where one is declared.",
-    "conflict": "It has the identity of an accepted row and other content.",
-    "truncated_file": "Its file ends too early, or is damaged inside.",
-    "unreadable_file": "Its file cannot be read.",
-    "too_long": "Its line is too long.",
-    "other_header": "It stands behind a second header with other fields.",
-    "tombstone": "It is a message without a value.",
-    "unknown_schema": "Its Avro schema is not declared.",
-}
-_RULE = "; the rule: "
-_SECONDS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 
 DAYS = 30
 
@@ -251,70 +234,3 @@ def _value(column: profiles.ColumnProfile) -> float | None:
     if summary.low is not None:
         return summary.mean
     return 1 - summary.missing / summary.rows if summary.rows else None
-
-
-def reason_sentence(reason: str, detail: str | None) -> str:
-    """Return the meaning of a reason; of a rule of the stream its own sentence, with which ``detail`` ends."""
-    if reason.startswith("rule_") and detail and _RULE in detail:
-        return f"It breaks a rule of the stream: {detail.rpartition(_RULE)[2]}"
-    return REASONS.get(reason, "It breaks a rule of the stream." if reason.startswith("rule_") else "")
-
-
-def balance_sentence(counts: Fields, when: str) -> str:
-    """Return what became of the records that came in.
-
-    >>> counts = dict(received=10, requeued=0, accepted=7, quarantined=2, duplicates=1)
-    >>> balance_sentence(counts, "in all")
-    'Of 10 records that came in all, 7 were accepted, 2 rejected, and 1 repeated another: none is unaccounted for.'
-    """
-    came, gone = counts["received"] + counts["requeued"], _gone(counts)
-    again = f" and {counts['requeued']:,} put through again" if counts["requeued"] else ""
-    lost = "none is unaccounted for" if came == gone else f"{abs(came - gone):,} are unaccounted for"
-    return (
-        f"Of {counts['received']:,} records that came {when}{again}, {counts['accepted']:,} were accepted, "
-        f"{counts['quarantined']:,} rejected, and {counts['duplicates']:,} repeated another: {lost}."
-    )
-
-
-def is_balanced(counts: Fields) -> bool:
-    """True if received + requeued = accepted + quarantined + duplicates."""
-    return bool(counts["received"] + counts["requeued"] == _gone(counts))
-
-
-def _gone(counts: Fields) -> int:
-    return int(counts["accepted"] + counts["quarantined"] + counts["duplicates"])
-
-
-def fresh_sentence(newest_us: int | None, committed_us: int | None, now_us: int) -> str:
-    """Return how new the newest row is, and when the last batch came in."""
-    if committed_us is None:
-        return "Nothing has come in yet."
-    batch = f"the last batch came in {age(now_us - committed_us)} before this report"
-    if newest_us is None:
-        return f"No row was accepted yet; {batch}."
-    time = f"{format_timestamp(newest_us)} UTC"
-    behind = committed_us - newest_us
-    gap = f"{age(behind)} older than" if behind >= 0 else f"{age(-behind)} ahead of"
-    return f"The newest row is of {time}, {gap} the batch that brought it; {batch}."
-
-
-def plausible_sentence(rules: Sequence[Fields]) -> str:
-    """Return how many of the stream's own rules hold, and those that do not."""
-    if not rules:
-        return "No rule says which values are plausible: the stream declares none."
-    broken = [rule["says"].rstrip(".") for rule in rules if rule["state"] in ("fails", "warns")]
-    rejecting = sum(rule["state"] == "rejects" for rule in rules)
-    by = f", {rejecting:,} of them because they reject rows" if rejecting else ""
-    counted = f"{len(rules) - len(broken):,} of {len(rules):,} rules about its values hold{by}"
-    return f"{counted}; broken: {'; '.join(broken)}." if broken else f"{counted}."
-
-
-def age(length_us: int) -> str:
-    """Return a length of time in the largest unit that makes it two or more.
-
-    >>> age(7_300_000_000), age(59_000_000), age(0)
-    ('2 hours', '59 seconds', '0 seconds')
-    """
-    seconds = max(length_us, 0) // 1_000_000
-    size, name = next((one for one in _SECONDS if seconds >= 2 * one[0]), _SECONDS[-1])
-    return f"{seconds // size:,} {name}"

@@ -143,11 +143,13 @@ def _write(rows: Rows, file: Path) -> None:
 
 
 def _read(file: Path) -> Rows:
-    """Return rows of one attribute and one value each."""
+    """Return rows of one attribute and one number each."""
     parts = dict(zip(*(column.to_pylist() for column in pq.read_table(file).columns), strict=True))
     kinds = {"side": np.int8, "values": np.float64}
     columns = {name: np.frombuffer(part, kinds.get(name, np.int64)) for name, part in parts.items()}
-    return Rows(**columns | {name: columns[name].reshape(-1, 1) for name in ("keys", "values")})
+    return Rows(
+        **columns | {name: columns[name].reshape(len(columns["side"]), -1) for name in ("keys", "values")}
+    )
 
 
 def _query(window_us: int) -> AggregateQuery:

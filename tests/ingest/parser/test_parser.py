@@ -14,7 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakehouse.config.formats import SPELT
 from lakehouse.config.stream import Stream
+from lakehouse.ingest.forms.line_objects import as_objects
 from lakehouse.ingest.parser import json_shapes
 from lakehouse.ingest.parser.json_record import Texts
 from lakehouse.ingest.parser.parser import Parser
@@ -459,9 +461,11 @@ def test_plain_records_of_every_preset_are_cut_as_one_by_one_whatever_is_wrong_w
             records.append(record)
         lines = numbered(records)
         columns = {name: lines[name].combine_chunks() for name in lines.column_names}
+        if stream.source.format in SPELT:
+            columns = as_objects(columns, stream.source.format)
         found, is_plain = cut_plain(columns, (kind.layout,), stream)
         reader = RecordTexts(stream, (kind.layout,), {})
-        one_by_one = [reader.rows(line) for line in lines.to_pylist()]
+        one_by_one = [reader.rows(line) for line in pa.table(columns).to_pylist()]
         for place, item, row in zip(
             found.places.tolist(), found.items.tolist(), pa.table(found.texts).to_pylist(), strict=True
         ):

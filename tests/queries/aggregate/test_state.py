@@ -103,7 +103,7 @@ def test_a_plan_tells_the_method_why_it_was_taken_and_what_could_run_it_too(
     assert (chosen["method"], chosen["is_forced"]) == ("factorised", False)
     assert chosen["run_by"].startswith("factorised: all streams are joined on the same")
     assert [each["method"] for each in chosen["methods"] if each["why_not"] is None] == [
-        *("factorised", "multiway", "tuple_count", "materialised")
+        *("factorised", "view_tree", "multiway", "tuple_count", "materialised")
     ]
     assert (forced["method"], forced["is_forced"]) == ("materialised", True)
     assert forced["run_by"].startswith("materialised: ")

@@ -585,14 +585,14 @@ def test_settings_tell_joins_from_aggregates(tmp_path: Path) -> None:
 
 def test_problems_of_queries_and_streams_are_told_together(tmp_path: Path) -> None:
     """A query of a stream that is declared wrongly is not told to be without one."""
-    text = "buckets = 0\n" + STREAM.format(name="s", format="xml") + STREAM.format(name="t", format="csv")
+    text = "buckets = 0\n" + STREAM.format(name="s", format="yaml") + STREAM.format(name="t", format="csv")
     config = _config(tmp_path, text, one=SELF.format(name="s"), two=SELF.format(name="u"))
 
     with pytest.raises(ConfigError) as refused:
         load_settings(config)
 
     keys = [problem.key for problem in refused.value.problems]
-    assert keys == ["streams.s.source.format", "queries.buckets", "asked/two.sql:1:18", "asked/two.sql:1:34"]
+    assert keys == ["queries.buckets", "streams.s.source.format", "asked/two.sql:1:18", "asked/two.sql:1:34"]
 
 
 def test_sqlglot_is_imported_only_where_there_is_a_query(tmp_path: Path) -> None:

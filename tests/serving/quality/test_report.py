@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.serving.quality.report import REASONS, Asked, fresh_sentence
+from lakehouse.serving.quality.report import Asked
+from lakehouse.serving.quality.sentences import REASONS, fresh_sentence
 from lakehouse.serving.table_reader import connected
 from lakehouse.spark.ddl import schema_of
 from quality.history import SCHEMA
