@@ -87,16 +87,18 @@ def finish_open(
 ) -> Correction | None:
     """Carry out the correction that was begun and not finished, and revisions that wait; return the last of them.
 
-    ``also`` is the table, raw or rollup, whose lease the caller does not hold. Revisions wait for a rollup that is to
-    be built again for another declaration. Raises LeaseHeld when another process holds that lease now.
+    ``also`` is the table, raw or rollup, whose lease the caller does not hold. Leases are waited for in the order raw,
+    rollup: who holds the rollup alone does not wait, and leaves revisions to ingest. Revisions wait for a rollup that
+    is to be built again for another declaration. Raises LeaseHeld when another process holds that lease now.
     """
     found = unfinished(read_corrections(layout, stream.name))
-    waiting = waiting_revisions(layout, stream.name)
+    lacks_raw = also == layout.raw(stream.name)
+    waiting = None if lacks_raw else waiting_revisions(layout, stream.name)
     if waiting is not None and not is_current(layout, stream):
         waiting = None
     if found is None and waiting is None:
         return None
-    with tables.lease(layout, also, tables.MERGE_S) if also else nullcontext():
+    with tables.lease(layout, also, 0 if lacks_raw else tables.MERGE_S) if also else nullcontext():
         if found is not None:
             carry_out(spark, layout, stream, found)
         if waiting is not None:
