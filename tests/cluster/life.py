@@ -1,6 +1,6 @@
 """Rows of three streams through ingest, queries, repairs and rollups, all of it by Spark's tasks.
 
-    python -m tests.cluster.life FOLDER [--kinds pairs,selection] [--rows 80] [--parts 1,0]
+    python -m tests.cluster.life FOLDER [--kinds pairs,selection] [--rows 80] [--parts 1,0] [--runner spark]
 
 leads it in the configuration of a folder, where ``TIDEMARK_SPARK__MASTER`` says, and prints what came of it as JSON.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,9 +112,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--kinds", default=",".join(EXAMPLES))
     parser.add_argument("--rows", type=int, default=80)
     parser.add_argument("--parts", default=",".join(map(str, PARTS)))
+    # Whatever runner tests have by default.
+    parser.add_argument("--runner", default="spark")
     asked_for = parser.parse_args(argv)
+    os.environ["TIDEMARK_ENGINE__RUNNER"] = asked_for.runner
     settings = begin(asked_for.folder, asked_for.kinds.split(","))
-    started, is_spark = time.monotonic(), settings.engine.runner == "spark"
+    started, is_spark = time.monotonic(), asked_for.runner == "spark"
     spark = started_session(settings) if is_spark else build_session(settings)
     joined, meter = time.monotonic(), Meter(spark) if is_spark and not settings.spark.is_connect else None
     lead(spark, settings, asked_for.rows, [int(part) for part in asked_for.parts.split(",")])

@@ -82,7 +82,7 @@ class Runs:
         driver = subprocess.Popen(
             [sys.executable, "-m", "tests.cluster.life", str(self.folder / name), *words],
             cwd=ROOT,
-            env={**os.environ, **told, "TMPDIR": str(self.scratch), "TIDEMARK_ENGINE__RUNNER": "spark"},
+            env={**os.environ, **told, "TMPDIR": str(self.scratch)},
             stdout=subprocess.PIPE,
             stderr=(self.folder / f"{name}.log").open("w"),
             text=True,

@@ -196,7 +196,7 @@ def _led(folder: Path, told: dict[str, str]) -> dict[str, Any]:
         ended = subprocess.run(
             command,
             cwd=ROOT,
-            env={**os.environ, **told, "TIDEMARK_ENGINE__RUNNER": "spark"},
+            env={**os.environ, **told},
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,

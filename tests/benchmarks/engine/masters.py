@@ -27,7 +27,7 @@ from tests.benchmarks.shared_spark import TAKE_ORPHANS, made, server, wait_for_o
 
 ROWS, QUICK_ROWS = 80, 20
 KINDS = "pairs,aggregate"
-MASTER, RUNNER = "TIDEMARK_SPARK__MASTER", "TIDEMARK_ENGINE__RUNNER"
+MASTER = "TIDEMARK_SPARK__MASTER"
 WAYS = ("runner local", "local[1]", "local[2]", "two workers", "Spark Connect")
 HEADS = ("", "content", "s", "CPU s")
 
@@ -52,8 +52,9 @@ def _measured(way: str, rows: int) -> dict[str, Any]:
         before, folder = cpu_s(), Path(name)
         with _place(way, folder) as (variables, kept):
             words = str(folder / "home"), "--rows", str(rows), "--kinds", KINDS
-            command = [sys.executable, "-m", "tests.cluster.life", *words]
-            environment = {**os.environ, RUNNER: "spark", **variables}
+            runner = "--runner", "local" if way == "runner local" else "spark"
+            command = [sys.executable, "-m", "tests.cluster.life", *words, *runner]
+            environment = {**os.environ, **variables}
             ended = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True)
             if kept is not None:
                 wait_for_orphans(kept)
@@ -67,7 +68,7 @@ def _measured(way: str, rows: int) -> dict[str, Any]:
 def _place(way: str, folder: Path) -> Iterator[tuple[Mapping[str, str], int | None]]:
     """Yield the setting of a way; the process to leave when orphans are waited for, None to wait for none."""
     if way == "runner local":
-        yield {RUNNER: "local"}, os.getpid()
+        yield {}, os.getpid()
     elif way == "two workers":
         with loopback_cluster(folder / "cluster", 2) as cluster:
             yield cluster.environment, None

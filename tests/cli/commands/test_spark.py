@@ -153,7 +153,6 @@ def test_jobs_on_a_server_that_others_share_come_to_what_one_process_comes_to(
 ) -> None:
     address, _, token = served.partition("/;token=")
     told = {"TIDEMARK_SPARK__MASTER": address, "TIDEMARK_SPARK__SECRET": token}
-    told["TIDEMARK_ENGINE__RUNNER"] = "spark"
     kinds = ("pairs", "selection")
     called = ["tests.cluster.life", str(tmp_path / "there"), "--kinds", ",".join(kinds), "--parts", "0"]
     driver = subprocess.Popen(
