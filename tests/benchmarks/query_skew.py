@@ -79,9 +79,7 @@ def _count(keys: Any, _: int) -> tuple[float, int]:
         )
         before = StateBefore("skew", number, str(number), lambda *_: [])
         begun = time.process_time()
-        answer = BucketAggregate(query, shape, counted.SCHEMA, before, answered, until)(
-            (pa.scalar(0),), rows, state
-        )
+        answer = BucketAggregate(query, shape, counted.SCHEMA, before, answered, until)(0, rows, state)
         spent += time.process_time() - begun
         state, answered = _counters(answer), until
     return spent, 0
@@ -105,7 +103,7 @@ def _pairs(keys: Any, _: int) -> tuple[float, int]:
         rows = _with_keys(rows, "key", own)
         before = StateBefore("skew", number, str(number), lambda *_: [])
         begun = time.process_time()
-        answer = task(before)((pa.scalar(0),), rows, state)
+        answer = task(before)(0, rows, state)
         spent += time.process_time() - begun
         pairs += pc.sum(pc.equal(answer["kind"], "pair")).as_py()
         state = _counters(answer)

@@ -46,7 +46,7 @@ class Rescaled:
             own = (
                 each.filter(pc.equal(each["bucket"], bucket)).combine_chunks() for each in (placed, others)
             )
-            answers.append(work((pa.scalar(bucket, pa.int32()),), *own))
+            answers.append(work(int(bucket), *own))
         answer = pa.concat_tables(answers)
         if not is_lost:
             self.scales = scales

@@ -36,7 +36,7 @@ class Steps:
         before = StateBefore("states", number, str(self.drawn), self._read)
         bucket_state._KEPT.clear()
         bucket_state._KEPT.update(self.processes.pop(process, {}))
-        answer = self.make(before, **known)((pa.scalar(0),), rows, self._counters())
+        answer = self.make(before, **known)(0, rows, self._counters())
         self.processes[process] = dict(bucket_state._KEPT)
         bucket_state._KEPT.clear()
         if not is_lost:

@@ -54,9 +54,8 @@ class BucketAggregate:
     answered_us: int | None
     until_us: int | None
 
-    def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, state: pa.Table) -> pa.Table:
-        """Take one bucket's rows in; the bucket's number is the key of the group."""
-        bucket = key[0].as_py()
+    def __call__(self, bucket: int, rows: pa.Table, state: pa.Table) -> pa.Table:
+        """Take one bucket's rows in."""
         before = self.before.of(bucket, state, partial(HeldAggregate, self.query, self.shape))
         held = before.held
         if not state.num_rows and self.answered_us is not None:

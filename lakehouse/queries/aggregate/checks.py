@@ -25,7 +25,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.runtime.logged import MOST_RANGES
 from lakehouse.queries.runtime.tables import bucket_of, quoted
 from lakehouse.queries.runtime.tasks.bucket import METRICS, of_kind
-from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, Kernel, metrics_of, run_buckets
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, metrics_of, run_buckets
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, TaskRows, items_of
 from lakehouse.storage.layout import Home
@@ -135,7 +135,7 @@ class AtTicks:
 
 @dataclass(frozen=True)
 class Judges:
-    """The kernels of places, each of which has all answers and alarms of its groups."""
+    """The kernel of places, each of which has all answers and alarms of its groups."""
 
     groups: tuple[str, ...]
     every_us: int
@@ -143,13 +143,8 @@ class Judges:
     ticks: Int64s
     is_alarm: bool
 
-    def __call__(self, buckets: Sequence[int]) -> Kernel:
-        """Return the kernel of any place."""
-        return self._answer
-
-    def _answer(self, place: int, rows: pa.Table) -> pa.Table | None:
-        if not rows.num_rows:
-            return None
+    def __call__(self, place: int, rows: pa.Table) -> pa.Table:
+        """Return the answers of a place with rows."""
         rows = rows.append_column("group", pa.array(coded(rows, [f"g_{name}" for name in self.groups])))
         answers = _revised(rows.filter(pc.equal(rows["kind"], ANSWER)))
         figures = dict[str, int | None](self._of_answers(answers))

@@ -9,7 +9,7 @@ nothing can be taken away, and no extreme can be: therefore answers are recomput
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,6 @@ from lakehouse.queries.aggregate.rows import as_rows, is_used
 from lakehouse.queries.aggregate.value_codes import BucketCodes
 from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.tasks.bucket import gathered, state_rows
-from lakehouse.queries.runtime.tasks.by_bucket import Kernel
 
 _NEVER = 2**62
 
@@ -86,7 +85,7 @@ class Affected:
 
 @dataclass(frozen=True)
 class BucketsAgain:
-    """The kernels of buckets; ``batch``: the last one, whose state is replaced under the name ``attempt``."""
+    """The kernel of buckets; ``batch``: the last one, whose state is replaced under the name ``attempt``."""
 
     query: AggregateQuery
     shape: Shape
@@ -96,11 +95,8 @@ class BucketsAgain:
     batch: int
     attempt: str
 
-    def __call__(self, buckets: Sequence[int]) -> Kernel:
-        """Return the kernel of any bucket."""
-        return self._answer
-
-    def _answer(self, bucket: int, rows: pa.Table) -> pa.Table | None:
+    def __call__(self, bucket: int, rows: pa.Table) -> pa.Table | None:
+        """Return the bucket's parts of answers, and its state."""
         rows = rows.filter(pa.array(is_used(rows)))
         if not rows.num_rows:
             return None

@@ -4,7 +4,7 @@ Of raw it reads the rows that the repaired batches and the ones before had taken
 logged rows. From when each has counted follows from the log, so nothing is compared with the answers that are there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from lakehouse.queries.aggregate.value_codes import BucketCodes
 from lakehouse.queries.runtime.logged import Logged, buckets_now, horizons_of
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tasks.bucket import gathered
-from lakehouse.queries.runtime.tasks.by_bucket import Kernel, run_buckets
+from lakehouse.queries.runtime.tasks.by_bucket import run_buckets
 from lakehouse.spark.ddl import schema_of
 
 
@@ -63,7 +63,7 @@ class Repair(QueryRepair[AggregateRun]):
 
 @dataclass(frozen=True)
 class BucketRepairs:
-    """The kernels of a repair's buckets. Their metrics count as rows the logged ones with all their partners.
+    """The kernel of a repair's buckets. Its metrics count as rows the logged ones with all their partners.
 
     ``horizon_us``: the horizon of each batch that logged rows, which is that of all its buckets: the rows that it read
     and logged are those with a tick before it.
@@ -75,11 +75,7 @@ class BucketRepairs:
     horizon_us: Mapping[int, int]
     whole_from_us: int
 
-    def __call__(self, buckets: Sequence[int]) -> Kernel:
-        """Return the kernel of any bucket."""
-        return self._answer
-
-    def _answer(self, bucket: int, rows: pa.Table) -> pa.Table | None:
+    def __call__(self, bucket: int, rows: pa.Table) -> pa.Table | None:
         """Return what the bucket's answers lack."""
         rows = rows.filter(pa.array(is_used(rows)))
         if not rows.num_rows:

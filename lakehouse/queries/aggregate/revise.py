@@ -25,7 +25,6 @@ from lakehouse.queries.runtime.tables import Constants, bucket_of, quoted
 from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
     Answered,
-    Kernel,
     marked,
     marked_output,
     metrics_of,
@@ -160,7 +159,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class Groups:
-    """The kernels of places, each of which has all rows of its groups: parts, earlier answers, and alarms.
+    """The kernel of places, each of which has all rows of its groups: parts, earlier answers, and alarms.
 
     ``whole``: the first and last tick at which parts are all that there is; None where they are added to answers.
     """
@@ -170,13 +169,8 @@ class Groups:
     groups: tuple[str, ...]
     whole: tuple[int | None, int | None] | None = None
 
-    def __call__(self, buckets: Sequence[int]) -> Kernel:
-        """Return the kernel of any place."""
-        return self._answer
-
-    def _answer(self, place: int, rows: pa.Table) -> pa.Table | None:
-        if not rows.num_rows:
-            return None
+    def __call__(self, place: int, rows: pa.Table) -> pa.Table:
+        """Return the answers of a place with rows."""
         new, earlier = (self._of(rows, kind, (*self.adding.read, "holds")) for kind in (_PART, ANSWER))
         keys = ["tick_us", *self.groups]
         if self.whole is None:

@@ -30,7 +30,7 @@ from lakehouse.queries.runtime.run import QueryRun, kept_since
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.queries.runtime.tasks.bucket import LOG
 from lakehouse.queries.runtime.tasks.by_bucket import Answered as Buckets
-from lakehouse.queries.runtime.tasks.by_bucket import BatchKernels, Output, run_buckets
+from lakehouse.queries.runtime.tasks.by_bucket import BatchKernel, Output, run_buckets
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.control.lease import files_of
@@ -178,9 +178,9 @@ class AggregateRun(QueryRun[AggregateQuery]):
         log = Output(sink_of(layout.missed_rows(query.name)), _LOG_COLUMNS, constants, LOG)
         outputs = (self.states_output(batch), log, self.parts_output())
         rows = side_rows(source, query, self.streams, manifest.buckets)
-        kernels = BatchKernels(work, files, manifest.scales)
+        kernel = BatchKernel(work, files, manifest.scales)
         step = f"query {query.name}, batch {batch}"
-        return run_buckets(self.engine, step, rows, manifest.buckets, kernels, outputs, self.metric_names)
+        return run_buckets(self.engine, step, rows, manifest.buckets, kernel, outputs, self.metric_names)
 
     @property
     def metric_names(self) -> tuple[str, ...]:

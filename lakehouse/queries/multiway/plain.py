@@ -27,7 +27,6 @@ from lakehouse.queries.runtime.tasks.bucket import LOG
 from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
     Answered,
-    Kernel,
     Output,
     marked,
     marked_output,
@@ -111,19 +110,14 @@ class PlainJoin:
 
 @dataclass(frozen=True)
 class PlainPlaces:
-    """The kernels of places, each of which has all rows of its keys."""
+    """The kernel of places, each of which has all rows of its keys."""
 
     query: MultiwayQuery
     reach: Reach
     batch: int
 
-    def __call__(self, buckets: Sequence[int]) -> Kernel:
-        """Return the kernel of any place."""
-        return self._answer
-
-    def _answer(self, place: int, rows: pa.Table) -> pa.Table | None:
-        if not rows.num_rows:
-            return None
+    def __call__(self, place: int, rows: pa.Table) -> pa.Table:
+        """Return the answers of a place with rows."""
         sides = by_side(rows, len(self.query.sides))
         used = [used_rows(each) for each in sides]
         joined = as_joined(self.query, used, [each["is_new"].to_numpy() for each in used])

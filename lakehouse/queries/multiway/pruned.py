@@ -36,7 +36,6 @@ from lakehouse.queries.runtime.tasks.bucket import Metric
 from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
     Answered,
-    Kernel,
     marked,
     metrics_of,
     run_buckets,
@@ -101,19 +100,14 @@ def _passing(routes: Sequence[Route], side: int, slots: int) -> Passing | None:
 
 @dataclass(frozen=True)
 class RoutePlaces:
-    """The kernels of places, each of which has all rows of its keys that can join."""
+    """The kernel of places, each of which has all rows of its keys that can join."""
 
     reach: Reach
     routes: tuple[Route, ...]
     slots: int
 
-    def __call__(self, buckets: Sequence[int]) -> Kernel:
-        """Return the kernel of any place."""
-        return self._answer
-
-    def _answer(self, place: int, rows: pa.Table) -> pa.Table | None:
-        if not rows.num_rows:
-            return None
+    def __call__(self, place: int, rows: pa.Table) -> pa.Table:
+        """Return the answers of a place with rows."""
         query = self.reach.query
         used = by_side(rows, len(query.sides))
         joined = as_joined(query, used, [each["is_new"].to_numpy() for each in used])

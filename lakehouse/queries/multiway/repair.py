@@ -34,7 +34,6 @@ from lakehouse.queries.runtime.recall.needed_slack import COUNTS
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
-    Kernel,
     marked,
     marked_output,
     metrics_of,
@@ -83,19 +82,14 @@ class Repair(QueryRepair[MultiwayRun]):
 
 @dataclass(frozen=True)
 class RepairPlaces:
-    """The kernels of places, each of which has all rows of its keys; ``reach``: of the batches that are repaired."""
+    """The kernel of places, each of which has all rows of its keys; ``reach``: of the batches that are repaired."""
 
     query: MultiwayQuery
     reach: Mapping[int, Reach]
     whole_from_us: int
 
-    def __call__(self, buckets: Sequence[int]) -> Kernel:
-        """Return the kernel of any place."""
-        return self._answer
-
-    def _answer(self, place: int, rows: pa.Table) -> pa.Table | None:
-        if not rows.num_rows:
-            return None
+    def __call__(self, place: int, rows: pa.Table) -> pa.Table:
+        """Return the answers of a place with rows."""
         used = [used_rows(each) for each in by_side(rows, len(self.query.sides))]
         late = LateRows.of(self.query, used, [each["taken"].to_numpy() for each in used], self.reach)
         found = np.concatenate([late.missed(side) for side in range(len(used))])

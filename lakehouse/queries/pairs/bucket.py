@@ -37,9 +37,8 @@ class BucketJoin:
     newest_us: Newest
     missed: Mapping[int, Missed] = field(default_factory=dict)
 
-    def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, state: pa.Table) -> pa.Table:
-        """Take one bucket's rows in; the bucket's number is the key of the group."""
-        bucket = key[0].as_py()
+    def __call__(self, bucket: int, rows: pa.Table, state: pa.Table) -> pa.Table:
+        """Take one bucket's rows in."""
         before = self.before.of(bucket, state, partial(HeldJoin, self.query))
         held, join = before.held, before.held.join
         if (missed := self.missed.get(bucket)) and isinstance(join.policy, NeededSlack):

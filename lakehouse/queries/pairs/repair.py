@@ -22,7 +22,7 @@ from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import PLACE, as_batch, in_order, side_rows, with_equal_keys
 from lakehouse.queries.pairs.run import PairsRun
-from lakehouse.queries.runtime.logged import Logged, RepairWork, buckets_now
+from lakehouse.queries.runtime.logged import Logged, buckets_now
 from lakehouse.queries.runtime.recall.needed_slack import COUNTS
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tables import output_types
@@ -79,14 +79,14 @@ class Repair(QueryRepair[PairsRun]):
         where = f"(what = 'refused' OR what = 'missed' AND batch > {self.after})"
         log = self.log_rows(_LOGGED, where, buckets, scales, logged.ranges)
         own = query, schema_of(self._answer()), self.last.buckets
-        work = RepairWork(BucketRepair(*own, self.time_us or 0, self.whole_from_us))
+        kernel = BucketRepair(*own, self.time_us or 0, self.whole_from_us)
         pairs, needed = sink_of(layout.pairs(query.name)), sink_of(layout.needed_slack(query.name))
         outputs = (
             Output(pairs, run.pair_columns(), {"found": "repair", "batch": number}, PAIR),
             Output(needed, {name: name for name in ("bucket", *COUNTS)}, {"repair": number}, NEEDED),
         )
         step = f"repair {query.name}, repair {number}"
-        return run_buckets(run.engine, step, [*raw, log], cut, work, outputs)
+        return run_buckets(run.engine, step, [*raw, log], cut, kernel, outputs)
 
     def _answer(self) -> str:
         types = output_types(self.run.query, self.run.streams)
@@ -110,9 +110,13 @@ class BucketRepair:
     time_us: int
     whole_from_us: int
 
-    def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
-        """Return the pairs that the bucket's logged rows have missed; the bucket's number is the key of the group."""
-        rows = in_order(rows, first=("taken",))
+    def __call__(self, bucket: int, rows: pa.Table) -> pa.Table | None:
+        """Return the pairs that the bucket's logged rows, which have ``what``, have missed; None without such rows."""
+        is_logged = rows["what"].is_valid()
+        late = rows.filter(is_logged)
+        if not late.num_rows:
+            return None
+        rows = in_order(rows.filter(pc.invert(is_logged)), first=("taken",))
         is_refused = pc.equal(late["what"], "refused")
         rows = rows.filter(pa.array(_positions_of(late.filter(is_refused), rows) < 0))
         logged = late.filter(pc.invert(is_refused))
@@ -139,7 +143,7 @@ class BucketRepair:
         return pa.concat_tables(
             [
                 self._of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs)),
-                self._needed(key[0].as_py() % self.buckets, pairs, batch, known),
+                self._needed(bucket % self.buckets, pairs, batch, known),
                 self._of_kind(WHOLE, {}, int((batch.event_us[positions] >= self.whole_from_us).sum())),
             ]
         )

@@ -18,7 +18,7 @@ from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.queries.runtime.tasks.bucket import LOG
-from lakehouse.queries.runtime.tasks.by_bucket import Answered, BatchKernels, Output, run_buckets
+from lakehouse.queries.runtime.tasks.by_bucket import Answered, BatchKernel, Output, run_buckets
 from lakehouse.queries.runtime.tasks.forgetting import Forgetting
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
@@ -102,9 +102,9 @@ class PairsRun(QueryRun[PairsQuery]):
             Output(log, LOG_COLUMNS, {"batch": batch}, LOG),
         )
         rows = side_rows(source, query, self.streams, manifest.buckets)
-        kernels = BatchKernels(work, files, manifest.scales)
+        kernel = BatchKernel(work, files, manifest.scales)
         step = f"query {query.name}, batch {batch}"
-        return run_buckets(self.engine, step, rows, manifest.buckets, kernels, outputs, METRIC_NAMES)
+        return run_buckets(self.engine, step, rows, manifest.buckets, kernel, outputs, METRIC_NAMES)
 
     def _answer(self) -> str:
         types = output_types(self.query, self.streams)

@@ -3,15 +3,14 @@
 driver   Logged       how many rows, where in time, in which buckets: from the metrics of the batches that logged them
 task     LoggedRows   rows of the log in the buckets of the last batch
 TakenRows    raw rows around them, with the batch of the query that read each
-RepairWork   the raw rows and the logged ones of a bucket
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +22,6 @@ from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scale
 from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.queries.runtime.tasks.reading import TaskRows
 from lakehouse.storage.tables.table_log import Ranges
-
-if TYPE_CHECKING:
-    from lakehouse.queries.runtime.tasks.by_bucket import Kernel
 
 # So many ranges of time contain those of all logged rows.
 MOST_RANGES = 4096
@@ -173,24 +169,3 @@ class TakenRows:
             number = np.searchsorted(self.ends, own.column("batch").to_numpy(), "left") + self.before
             columns = [*own.columns, pa.array(number.astype(np.int64))]
             yield pa.record_batch(columns, self.schema.names)
-
-
-@dataclass(frozen=True)
-class RepairWork:
-    """The kernels of a repair's buckets: those that have logged rows are asked what these have missed.
-
-    ``work``: a bucket's number, its raw rows, and its logged ones -> its answers.
-    """
-
-    work: Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]
-
-    def __call__(self, buckets: Sequence[int]) -> Kernel:
-        """Return the kernel of any bucket."""
-        return self._answer
-
-    def _answer(self, bucket: int, rows: pa.Table) -> pa.Table | None:
-        is_logged = rows["what"].is_valid()
-        logged = rows.filter(is_logged)
-        if not logged.num_rows:
-            return None
-        return self.work((pa.scalar(bucket, pa.int32()),), rows.filter(pc.invert(is_logged)), logged)

@@ -99,7 +99,7 @@ def _run(query: AggregateQuery, sizes: list[int], step: int) -> Iterator[tuple[f
             before = StateBefore(name, number, str(number), lambda *_: [])
             begun = time.perf_counter()
             work = BucketAggregate(query, shape_of(query), SCHEMA, before, answered, until)
-            answer = work((pa.scalar(0),), table, state)
+            answer = work(0, table, state)
             own = answer.filter(pc.equal(answer["kind"], "state")).select(["part", "content", "leave_us"])
             pq.write_table(own, Path(name) / "state.parquet")
             spent = time.perf_counter() - begun

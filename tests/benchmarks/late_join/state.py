@@ -81,7 +81,7 @@ def _measured(size: int, batches: int) -> list[Any]:
             first += rows
             before = StateBefore("states", number, str(number), partial(_read, states))
             begun = time.perf_counter()
-            answer = task(before)((pa.scalar(0),), table, state)
+            answer = task(before)(0, table, state)
             written = answer.filter(pc.equal(answer["kind"], "state")).select(["part", "content", "leave_us"])
             pq.write_table(written, file)
             seconds.append(time.perf_counter() - begun)
@@ -116,7 +116,7 @@ def _whole(
         begun = time.perf_counter()
         bucket_state._KEPT["whole", 0] = BucketState(_restored(query, pq.read_table(file)), {1: ""})
         work = BucketJoin(query, SCHEMA, StateBefore("whole", 2, "", partial(_read, [])), (None, None))
-        work((pa.scalar(0),), table, _ATTEMPTS)
+        work(0, table, _ATTEMPTS)
         held = bucket_state._KEPT.pop(("whole", 0)).held
         pq.write_table(_all_of(held), file)
         seconds.append(time.perf_counter() - begun)

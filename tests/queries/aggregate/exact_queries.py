@@ -84,7 +84,7 @@ class Kept:
     def repair(self) -> None:
         """Add what logged rows lack."""
         schema = schema_of(AggregateRun.columns(cast(Any, Columned(self.query, self.shape))))
-        repair = BucketRepairs(self.query, self.shape, schema, self.horizons, 0)(range(self.buckets))
+        repair = BucketRepairs(self.query, self.shape, schema, self.horizons, 0)
         parts = []
         for bucket in range(self.buckets):
             answer = repair(bucket, pa.concat_tables(self.seen[bucket]))

@@ -90,7 +90,8 @@ def repair(
     times = [row["f_time_us"] for row in metrics_of(answers) if row["f_time_us"] is not None]
     work = BucketRepair(asked, REPAIRED, 1, max(times, default=0), whole_from_us=0)
     rows = pa.concat_tables(taken, promote_options="permissive")
-    return work((pa.scalar(0, pa.int32()),), rows, late)
+    answer = work(0, pa.concat_tables([rows, late], promote_options="permissive"))
+    return REPAIRED.empty_table() if answer is None else answer
 
 
 def pairs_of(found: Sequence[pa.Table]) -> Counter[tuple[int, int]]:

@@ -120,7 +120,8 @@ def repaired(
         work = BucketRepair(asked, REPAIRED, scale.buckets, time, whole_from_us=0)
         for bucket in set(late["bucket"].to_pylist()):
             both = (each.filter(pc.equal(each["bucket"], bucket)) for each in (rows, late))
-            found.append(work((pa.scalar(bucket, pa.int32()),), *both))
+            answer = work(bucket, pa.concat_tables(both, promote_options="permissive"))
+            found.append(REPAIRED.empty_table() if answer is None else answer)
     return pairs_of([each.filter(pc.equal(each["kind"], "pair")) for each in found])
 
 

@@ -37,10 +37,8 @@ _PLACE = "place"
 # The times of rows that a bucket logs are kept as so many ranges.
 _MOST_RANGES = 64
 _RESULT = pa.schema([*SUNK, ("metrics", pa.string()), ("counts", pa.string())])
-# What a bucket answers of its rows, one table whose ``kind`` says what a row is; None of a bucket without any.
+# What a bucket with rows answers, one table whose ``kind`` says what a row is; None for nothing.
 Kernel = Callable[[int, pa.Table], "pa.Table | None"]
-# The kernels of some buckets of a place.
-Kernels = Callable[[Sequence[int]], Kernel]
 
 
 @dataclass(frozen=True)
@@ -68,11 +66,11 @@ def run_buckets(
     step: str,
     inputs: Sequence[SideRows],
     buckets: int,
-    kernels: Kernels,
+    kernel: "Kernel | BatchKernel",
     outputs: Sequence[Output],
     metrics: Sequence[str] = (),
 ) -> Answered:
-    """Run the kernels of all buckets over the rows of some inputs; return what is to be committed."""
+    """Run the kernel of all buckets over the rows of some inputs; return what is to be committed."""
     files = [(number, *each) for number, own in enumerate(inputs) for each in own.files]
     places = min(buckets, 1 + sum(rows for _, _, rows in files) // ROWS_A_PLACE)
     own = tuple(each.rows for each in inputs)
@@ -85,7 +83,7 @@ def run_buckets(
         schema,
         _PLACE,
         partial(
-            _answer, places=places, buckets=buckets, kernels=kernels, outputs=tuple(outputs), metrics=metrics
+            _answer, places=places, buckets=buckets, kernel=kernel, outputs=tuple(outputs), metrics=metrics
         ),
         _RESULT,
         step,
@@ -144,15 +142,19 @@ def _answer(
     *,
     places: int,
     buckets: int,
-    kernels: Kernels,
+    kernel: "Kernel | BatchKernel",
     outputs: Sequence[Output],
     metrics: Sequence[str],
 ) -> pa.Table:
     """Run the buckets of a place, and write what they answer."""
     own = range(place, buckets, places)
-    kernel, written = kernels(own), _Answers(outputs, metrics)
+    has_state = isinstance(kernel, BatchKernel)
+    answer, written = (
+        kernel.of(own) if isinstance(kernel, BatchKernel) else kernel,
+        _Answers(outputs, metrics),
+    )
     for bucket, among in zip(own, _by_bucket(rows.drop_columns(_PLACE), own), strict=True):
-        answers = kernel(bucket, among)
+        answers = answer(bucket, among) if has_state or among.num_rows else None
         if answers is not None:
             written.add(answers)
     return written.result()
@@ -205,17 +207,17 @@ def _answered(found: pa.Table, outputs: int) -> Answered:
 
 
 @dataclass(frozen=True)
-class BatchKernels:
-    """The kernels of a batch's buckets, each of which goes on from the state that earlier batches left.
+class BatchKernel:
+    """The kernel of a batch's buckets, each of which goes on from the state that earlier batches left.
 
     ``work``: a bucket's number, its rows, and its counters and markers -> its answers. ``files``: of the state.
     """
 
-    work: Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]
+    work: Callable[[int, pa.Table, pa.Table], pa.Table]
     files: SegmentFiles
     scales: Scales
 
-    def __call__(self, buckets: Sequence[int]) -> Kernel:
+    def of(self, buckets: Sequence[int]) -> Kernel:
         """Return the kernel of some buckets, whose states are read together."""
         states = self.files.last(buckets, self.scales)
 
@@ -223,6 +225,6 @@ class BatchKernels:
             state = states[bucket]
             if not rows.num_rows and not state.num_rows:
                 return None
-            return self.work((pa.scalar(bucket, pa.int32()),), rows, state)
+            return self.work(bucket, rows, state)
 
         return answer
