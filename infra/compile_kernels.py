@@ -79,10 +79,10 @@ def compile_rollups() -> None:
     from lakehouse.algorithms.rollup.runs import fold_runs, sum_runs
 
     ends, is_there = np.array([0, 2, 3]), np.ones(3, np.bool_)
-    out = np.empty(2), np.empty(2), np.empty(2, np.int8)
+    out = np.empty(2), np.empty(2), np.empty(2, np.bool_)
     # Of rows, and of nodes that Arrow has read.
     for offsets, values in ((ends, np.ones(3)), (_of_arrow(ends.astype(np.int32)), _of_arrow(np.ones(3)))):
-        sum_runs(offsets, values, values, is_there, is_there, *out)
+        sum_runs(offsets, values, values, is_there, *out)
     fold_nodes(np.zeros(3, COUNTER), 2)
     # Words of a column are its own memory, which Arrow holds, or made of it.
     for words in (np.zeros(3, np.int64), _of_arrow(np.zeros(3, np.int64))):

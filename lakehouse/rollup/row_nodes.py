@@ -61,8 +61,8 @@ class _Readings:
         if carry is None:
             return np.add.reduceat(total, edges[:-1]), None
         size, is_there = len(edges) - 1, self.counts > 0
-        totals, rests, state = np.empty(size), np.empty(size), np.empty(size, np.int8)
-        sum_runs(edges, total, carry, is_there, is_there, totals, rests, state)
+        totals, rests, is_sum = np.empty(size), np.empty(size), np.empty(size, np.bool_)
+        sum_runs(edges, total, carry, is_there, totals, rests, is_sum)
         return totals, rests
 
 

@@ -1,7 +1,7 @@
 """Sums of doubles in a rollup's nodes, in Arrow, as two columns: the sum and what rounding cut off it.
 
 {m}__sum      the double nearest to the sum
-{m}__carry    what is left; null where an earlier Tidemark added some of the values, plainly
+{m}__carry    what is left
 """
 
 from collections.abc import Sequence
@@ -42,10 +42,10 @@ def _added(totals: pa.ChunkedArray, carries: pa.ChunkedArray | None) -> tuple[pa
     values = lists.values
     rests = _whole(carries).values if carries is not None else pa.repeat(0.0, len(values))
     size = len(lists)
-    sums, left, state = np.empty(size), np.empty(size), np.empty(size, np.int8)
-    pairs = (_filled(values), _filled(rests), _is_there(values), _is_there(rests))
-    sum_runs(lists.offsets.to_numpy(), *pairs, sums, left, state)
-    return pa.array(sums, mask=state == 0), pa.array(left, mask=state < 2)
+    sums, left, is_sum = np.empty(size), np.empty(size), np.empty(size, np.bool_)
+    is_value: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
+    sum_runs(lists.offsets.to_numpy(), _filled(values), _filled(rests), is_value, sums, left, is_sum)
+    return pa.array(sums, mask=~is_sum), pa.array(left, mask=~is_sum)
 
 
 def _whole(lists: pa.ChunkedArray) -> pa.ListArray:
@@ -55,9 +55,4 @@ def _whole(lists: pa.ChunkedArray) -> pa.ListArray:
 
 def _filled(values: pa.Array) -> npt.NDArray[np.float64]:
     found: npt.NDArray[np.float64] = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _is_there(values: pa.Array) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
     return found

@@ -33,12 +33,12 @@ COMMENT ON COLUMN nodes.parent_us IS 'Start of the next coarser level''s node ar
 COMMENT ON COLUMN nodes.start_us IS 'Start of the node, aligned to its level''s width.';
 COMMENT ON COLUMN nodes.n IS 'Values in the node; rows for measure *.';
 COMMENT ON COLUMN nodes.total IS 'Their sum; for exact measures in units of the last digit.';
-COMMENT ON COLUMN nodes.carry IS 'What rounding cut off total; null for exact measures, and where values were added plainly, by an earlier Tidemark.';
+COMMENT ON COLUMN nodes.carry IS 'What rounding cut off total; null for exact measures.';
 COMMENT ON COLUMN nodes.exact_total IS 'Their exact sum in units of the last digit; null for doubles, and where wide_total has it.';
 COMMENT ON COLUMN nodes.wide_total IS 'The exact sum where 64 bits do not hold it, else null; a HUGEINT is 50 times slower to read.';
 COMMENT ON COLUMN nodes.lowest IS 'Smallest value; for exact measures in units of the last digit.';
 COMMENT ON COLUMN nodes.highest IS 'Largest value; for exact measures in units of the last digit.';
-COMMENT ON COLUMN nodes.magnitude IS 'n * max(|lowest|, |highest|), times n for doubles without a carry: the rounding of total is in proportion to it.';
+COMMENT ON COLUMN nodes.magnitude IS 'n * max(|lowest|, |highest|): the rounding of total is in proportion to it.';
 COMMENT ON COLUMN nodes.first_us IS 'Event time of the first value.';
 COMMENT ON COLUMN nodes.last_us IS 'Event time of the last value.';
 

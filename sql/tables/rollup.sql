@@ -1,7 +1,6 @@
 -- rollup/<stream>: one row is a partial node: what one or more batches add to one (level, grouping, keys, start).
 -- Combine partial nodes: rows, n and sum add; min and first take the least; max and last the greatest.
--- Sums of doubles are two columns: <measure>__sum is the nearest double, <measure>__carry what it lacks; without a carry,
--- some of the values were added plainly, by an earlier Tidemark.
+-- Sums of doubles are two columns: <measure>__sum is the nearest double, <measure>__carry what it lacks.
 -- A row of level 0 marks what is contained: batch and newest event time. A row of level -i counts rows that entered at i.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
     level INT COMMENT '1 = finest; 0 = marker; -i = count of rows that entered at level i',

@@ -146,7 +146,7 @@ class RandomStream:
 def _node_columns(measure: PublishedMeasure) -> str:
     name, seen = measure.name, f"FILTER ({measure.name} IS NOT NULL)"
     if measure.decimals is None:
-        pair = f"totalled({pairs(name, 'NULL::DOUBLE')})"
+        pair = f"totalled({pairs(name, '0.0::DOUBLE')})"
         total = f"({pair}).total AS {name}__sum, ({pair}).carry AS {name}__carry"
     else:
         total = f"CAST(sum({name}) AS DECIMAL(38, {measure.decimals})) AS {name}__sum"

@@ -11,8 +11,7 @@ number of roundings that does not depend on N:
     3 u    Kahan's sum over the nodes read, and over the cut ones
     5 u    the additions at the end, the division by what digits are in, and the nearest double to the truth
 
-Together 15 u; SUM_ROUNDING is 8 EPS. A node that was added plainly is off by up to n u of its own magnitude: it is
-published with n times that magnitude.
+Together 15 u; SUM_ROUNDING is 8 EPS.
 Source: Joldes, Muller, Popescu, "Tight and rigorous error bounds for basic building blocks of double-word arithmetic",
 ACM TOMS 44(2), 2017, algorithm 6; Higham, Accuracy and Stability of Numerical Algorithms, section 4.3 (Kahan).
 """

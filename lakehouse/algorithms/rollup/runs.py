@@ -18,22 +18,20 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def sum_runs(
-    offsets: Any, totals: Any, carries: Any, is_value: Any, is_kept: Any, sums: Any, rests: Any, state: Any
+    offsets: Any, totals: Any, carries: Any, is_value: Any, sums: Any, rests: Any, is_sum: Any
 ) -> None:
     """Add up each run ``offsets[i]:offsets[i + 1]`` of pairs into ``sums[i] + rests[i]``.
 
-    ``is_value``: which pairs are there at all; ``is_kept``: of which the carry is known. ``state[i]`` becomes 0 where
-    no pair is there, 1 where one lacks its carry (``rests[i]`` then means nothing), else 2.
+    ``is_value``: which pairs are there at all; ``is_sum[i]`` becomes whether one of the run is.
     """
     for run in range(len(offsets) - 1):
-        total, carry, seen, known = 0.0, 0.0, False, True
+        total, carry, seen = 0.0, 0.0, False
         for row in range(offsets[run], offsets[run + 1]):
             if is_value[row]:
                 seen = True
-                known = known and is_kept[row]
                 total, carry = added(total, carry, totals[row], carries[row])
         sums[run], rests[run] = total, carry if np.isfinite(carry) else 0.0
-        state[run] = (2 if known else 1) if seen else 0
+        is_sum[run] = seen
 
 
 @njit(cache=True)

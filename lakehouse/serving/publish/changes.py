@@ -127,10 +127,7 @@ def _sums(measure: PublishedMeasure) -> list[str]:
     if measure.is_exact:
         return [f"sum({total}) AS {total}"]
     whole = f"totalled({pairs(total, carry)})"
-    return [
-        f"({whole}).total AS {total}",
-        f"CASE WHEN {is_known(total, carry)} THEN ({whole}).carry END AS {carry}",
-    ]
+    return [f"({whole}).total AS {total}", f"({whole}).carry AS {carry}"]
 
 
 def create_sums(connection: duckdb.DuckDBPyConnection) -> None:
@@ -140,17 +137,10 @@ def create_sums(connection: duckdb.DuckDBPyConnection) -> None:
 
 def pairs(total: str, carry: str) -> str:
     """Return SQL for the list that ``totalled`` adds up, of the rows of a group."""
-    return f"list({{total: {total}, carry: ifnull({carry}, 0.0)}}) FILTER ({total} IS NOT NULL)"
+    return f"list({{total: {total}, carry: {carry}}}) FILTER ({total} IS NOT NULL)"
 
 
-def is_known(total: str, carry: str) -> str:
-    """Return SQL for whether all sums of a group have their carries."""
-    return f"bool_and({carry} IS NOT NULL) FILTER ({total} IS NOT NULL)"
-
-
-_MAGNITUDE = magnitude_of(
-    "(n + n_before)", "least_value", "greatest_value", "exact IS NOT NULL OR is_compensated"
-)
+_MAGNITUDE = magnitude_of("(n + n_before)", "least_value", "greatest_value")
 _COMBINED = f"""
     WITH added AS (
         SELECT
@@ -159,7 +149,6 @@ _COMBINED = f"""
                 {{total: new.total, carry: ifnull(new.carry, 0.0)}},
                 {{total: ifnull(before.total, 0.0), carry: ifnull(before.carry, 0.0)}}
             ) AS sums,
-            new.carry IS NOT NULL AND (before.n IS NULL OR before.carry IS NOT NULL) AS is_compensated,
             {_EXACT.format("before")} AS exact_before,
             {_EXACT.format("new")} + ifnull(exact_before, 0) AS exact,
             least(new.lowest, before.lowest) AS least_value, greatest(new.highest, before.highest) AS greatest_value,
@@ -169,7 +158,7 @@ _COMBINED = f"""
     SELECT
         slot, parent_us, start_us, n + n_before AS n,
         CASE WHEN exact IS NULL THEN sums.total ELSE CAST(exact AS DOUBLE) END AS total,
-        CASE WHEN exact IS NULL AND is_compensated THEN sums.carry END AS carry,
+        CASE WHEN exact IS NULL THEN sums.carry END AS carry,
         TRY_CAST(exact AS BIGINT) AS exact_total,
         CASE WHEN TRY_CAST(exact AS BIGINT) IS NULL THEN exact END AS wide_total,
         least_value AS lowest, greatest_value AS highest,

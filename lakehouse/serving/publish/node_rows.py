@@ -182,13 +182,12 @@ def node_columns(measure: PublishedMeasure) -> str:
         total, exact = exact, f"TRY_CAST({exact} AS BIGINT)"
         wide = f"CASE WHEN {exact} IS NULL THEN {total} END"
     total, low, high = (f"CAST({column} AS DOUBLE)" for column in (total, low, high))
-    magnitude = magnitude_of(n, low, high, "true" if measure.is_exact else f"{carry} IS NOT NULL")
-    return f"{n}, {total}, {carry}, {exact}, {wide}, {low}, {high}, {magnitude}, {first}, {last}"
+    return f"{n}, {total}, {carry}, {exact}, {wide}, {low}, {high}, {magnitude_of(n, low, high)}, {first}, {last}"
 
 
-def magnitude_of(n: str, low: str, high: str, is_compensated: str) -> str:
-    """Return SQL for the quantity that bounds the rounding of a node's sum; n times more if it was added plainly."""
-    return f"{n} * greatest(abs({low}), abs({high})) * CASE WHEN {is_compensated} THEN 1 ELSE {n} END"
+def magnitude_of(n: str, low: str, high: str) -> str:
+    """Return SQL for the quantity that bounds the rounding of a node's sum."""
+    return f"{n} * greatest(abs({low}), abs({high}))"
 
 
 def _counter_columns(measure: PublishedMeasure) -> tuple[str, str]:

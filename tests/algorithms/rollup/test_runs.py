@@ -38,12 +38,10 @@ def off(found: Pair, values: list[float]) -> Fraction:
 
 def whole(values: list[float]) -> Pair:
     size = len(values)
-    sums, rests, state = np.empty(1), np.empty(1), np.empty(1, np.int8)
+    sums, rests, is_sum = np.empty(1), np.empty(1), np.empty(1, np.bool_)
     there = np.ones(size, np.bool_)
-    sum_runs(
-        np.array([0, size], np.int32), np.array(values), np.zeros(size), there, there, sums, rests, state
-    )
-    assert state[0] == 2
+    sum_runs(np.array([0, size], np.int32), np.array(values), np.zeros(size), there, sums, rests, is_sum)
+    assert is_sum[0]
     return float(sums[0]), float(rests[0])
 
 
