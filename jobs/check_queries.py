@@ -37,7 +37,8 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
 
 def _checked(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     from lakehouse.engine import engine_of
-    from lakehouse.queries.runtime.checks import frames_of, measure_scans, open_tables, rows_to_take
+    from lakehouse.queries.runtime.checks import frames_of, measure_scans, rows_to_take
+    from lakehouse.queries.runtime.recall.tables import open_tables
     from quality.history import verified_through
     from quality.verdicts import record_verdicts, subject_of
 

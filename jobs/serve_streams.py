@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from lakehouse.service.notify import notify
-from lakehouse.service.stopping import Stop, until_signalled
+from lakehouse.service.stopping import Stop, notify, until_signalled
 from lakehouse.service.workers import STOPS_WITHIN_S, Service
 from lakehouse.settings import Settings
 from lakehouse.storage.attempts import forgive_attempt

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from jobs import build_rollups, ingest, maintain, maintain_queries, merge_raw, publish, run_queries
 from jobs.running.outcome import ALL_STREAMS, job_of, recorded
-from lakehouse.ingest.sources.probe import arrived_us, probe_of
+from lakehouse.ingest.sources.listing import arrived_us, probe_of
 from lakehouse.service.freshness import Freshness
 from lakehouse.service.tasks import Task
 from lakehouse.service.workers import Worker

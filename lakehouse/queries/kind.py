@@ -11,8 +11,8 @@ these files, each with the names that other modules call:
     run.py        ``run_of``: the query's batches, each of which is processed exactly once, on an engine
     repair.py     ``Repair``: a ``QueryRepair`` that finds missed results; absent if none can be missed
     tables.py     optional: ``own_tables`` if it has more than its results; ``tables_of``: a class under ``QueryTables``
-                  if rules judge more than its batches; ``drop_old_rows`` if rows of its own expire
-    publish.py    optional: ``snapshot_of``: a ``QuerySnapshot``, if more is published than its rows (duckdb)
+                  if rules judge more than its batches and its recall; ``drop_old_rows`` if rows of its own expire
+    publish.py    optional: ``snapshot_of``: a ``QuerySnapshot``, if more is published than its rows and its recall
     state.py      ``state_of``: the present state of the query, a ``QueryState``;
                   ``explain``: the part of an explanation that only this kind has, as plain values (duckdb)
     README.md     what the kind answers, what it guarantees, and the contents of each file
@@ -168,6 +168,11 @@ class Query(ABC):
         """
         line = _BLANK_OR_QUOTE.sub(_in_one_line, self.text.lstrip("\ufeff"))
         return line.strip().rstrip(";").rstrip()
+
+    @property
+    def is_once(self) -> bool:
+        """True if a batch processes each row once."""
+        return True
 
     @abstractmethod
     def definition(self) -> str:

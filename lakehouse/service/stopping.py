@@ -1,10 +1,12 @@
 """A stop that a signal asks for: running tasks may end, as long as the process may take to end (``ending.py``)."""
 
 import logging
+import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 
 log = logging.getLogger(__name__)
@@ -41,3 +43,14 @@ def until_signalled() -> Iterator[Stop]:
     finally:
         for number, before in kept.items():
             signal.signal(number, before)
+
+
+def notify(*words: str) -> None:
+    """Send words such as ``READY=1`` to the socket that NOTIFY_SOCKET names; failures are ignored."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    # An address that begins with @ is in the abstract namespace.
+    target = "\0" + address[1:] if address.startswith("@") else address
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as messages:
+        messages.sendto("\n".join(words).encode(), target)

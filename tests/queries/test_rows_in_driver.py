@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakehouse.engine.local import LocalEngine
-from lakehouse.queries.runtime.checks import frames_of, open_tables
+from lakehouse.queries.runtime.checks import frames_of
+from lakehouse.queries.runtime.recall.tables import open_tables
 from lakehouse.storage.layout import Home
 from tests.ingest.test_rows_in_driver import MOST_BYTES, Driver
 from tests.queries.answered import TEXT, Aggregated, Alarm, Answer, declare, query_of

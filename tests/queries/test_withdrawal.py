@@ -14,7 +14,8 @@ from lakehouse.corrections.retract import Wrong
 from lakehouse.engine import engine_of
 from lakehouse.queries.kind import KINDS
 from lakehouse.queries.runtime.batch_manifest import is_behind, waiting_retractions
-from lakehouse.queries.runtime.checks import frames_of, open_tables, rows_to_take
+from lakehouse.queries.runtime.checks import frames_of, rows_to_take
+from lakehouse.queries.runtime.recall.tables import open_tables
 from lakehouse.queries.runtime.state import state_of
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.storage.crashpoint import WITHDRAWAL_POINTS

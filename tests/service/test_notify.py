@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.service.notify import notify
+from lakehouse.service.stopping import notify
 
 
 @pytest.mark.parametrize("is_abstract", [False, True])

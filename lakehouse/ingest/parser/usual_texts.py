@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.algorithms.packets.protocols import IP_PROTOCOLS, WITH_PORTS
+from lakehouse.algorithms.packets.headers import IP_PROTOCOLS, WITH_PORTS
 from lakehouse.config.columns import Column
 from lakehouse.config.stream import Source, Stream
 from lakehouse.ingest.parser.field_map import SPELT, FieldMap

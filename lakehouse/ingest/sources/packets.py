@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.packets.capture import Capture, Packet
-from lakehouse.algorithms.packets.headers import LINKS, headers_of
-from lakehouse.algorithms.packets.protocols import ethertype_name, protocol_name
+from lakehouse.algorithms.packets.headers import LINKS, ethertype_name, headers_of, protocol_name
 from lakehouse.ingest.sources.landed_content import ANYWHERE, Landing, blocks
 
 # The fields of a record, in order; what is not known is empty.

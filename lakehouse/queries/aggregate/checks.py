@@ -8,7 +8,7 @@ Cost: the files that may have a judged tick, and all of alarms. The driver has t
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -27,7 +27,7 @@ from lakehouse.queries.runtime.tables import bucket_of, quoted
 from lakehouse.queries.runtime.tasks.bucket import METRICS, of_kind
 from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, metrics_of, run_buckets
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
-from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, TaskRows, items_of
+from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, Some, items_of
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import files_near
@@ -77,7 +77,7 @@ class Checking:
         places = 1 + sum(rows for _, rows in (*answers, *alarms)) // ROWS_A_PLACE
         table = self.layout.answers(query.name)
         rows = self._rows(table, places, ANSWER, ("tick_us", "revision", "holds"))
-        inputs = [SideRows(answers, AtTicks(rows, self.ticks))]
+        inputs = [SideRows(answers, Some(rows, partial(_are_at, ticks=self.ticks)))]
         if query.is_alarm:
             own = ("alarm", "state", "raised_us", "cleared_us", "change")
             inputs.append(SideRows(alarms, self._rows(self.layout.alarms(query.name), places, ALARM, own)))
@@ -115,22 +115,8 @@ def _ticks(item: Item, *, rows: Columns) -> Iterator[pa.Table]:
         yield pa.table({"tick_us": pc.unique(batch.column("tick_us"))}, _TICKS)
 
 
-@dataclass(frozen=True)
-class AtTicks:
-    """Rows at some ticks, which ascend."""
-
-    rows: TaskRows
-    ticks: Int64s
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the rows."""
-        return self.rows.schema
-
-    def batches(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some files."""
-        for batch in self.rows.batches(paths):
-            yield batch.filter(pa.array(np.isin(batch.column("tick_us").to_numpy(), self.ticks)))
+def _are_at(rows: pa.RecordBatch, ticks: Int64s) -> np.ndarray:
+    return np.isin(rows.column("tick_us").to_numpy(), ticks)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from lakehouse.engine.rewriting import remove_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.reach import farthest
 from lakehouse.queries.runtime.batch_manifest import finished
-from lakehouse.queries.runtime.recall.tables import RecallTables
 from lakehouse.queries.runtime.tables import (
     NewTable,
     as_columns,
@@ -25,7 +24,6 @@ from lakehouse.spark import tables
 from lakehouse.storage.layout import Home
 
 _LEAST = -(2**62)
-tables_of = RecallTables
 
 
 def own_tables(layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream]) -> Sequence[NewTable]:

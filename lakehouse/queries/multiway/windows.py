@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.multiway_join.contract import Int64s
 from lakehouse.engine import Engine, Item
-from lakehouse.engine.parts import ENTRIES, TableSink
+from lakehouse.engine.parts import ENTRIES, SUNK, TableSink, entries_by_sink
 from lakehouse.queries.multiway.centre import COUNTS, counts_of
 from lakehouse.queries.multiway.plain import lags_of
 from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
@@ -31,8 +31,15 @@ from lakehouse.queries.multiway.reach import Reach
 from lakehouse.queries.multiway.rows import TAKEN, kinds_of, logged_rows
 from lakehouse.queries.runtime.tables import bucket_of
 from lakehouse.queries.runtime.tasks.by_bucket import joined_figures, log_figures
-from lakehouse.queries.runtime.tasks.parts import SUNK, entries_by_sink
-from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, TaskRows, items_of
+from lakehouse.queries.runtime.tasks.reading import (
+    Columns,
+    Counted,
+    FileRows,
+    SideRows,
+    Some,
+    TaskRows,
+    items_of,
+)
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import fitted
 from lakehouse.storage.tables.table_log import FileFacts, file_facts
@@ -191,7 +198,7 @@ class Windows:
         )
         stored = named_columns(self.table, {"batch", "event_us", "row", "key", *shown})
         rows: TaskRows = Columns(FileRows(stored, where), columns)
-        return SideRows(self.counted(side), rows if passing is None else InSlots(rows, passing))
+        return SideRows(self.counted(side), rows if passing is None else Some(rows, passing))
 
     def stored(self) -> list[SideRows]:
         """Return each side's rows of earlier batches that are looked at, to be counted."""
@@ -233,27 +240,9 @@ class Passing:
     new: Int64s
     met: Int64s
 
-    def of(self, key: Int64s, is_new: np.ndarray) -> np.ndarray:
-        """Tell which rows can join."""
-        slot = np.mod(key, self.slots)
+    def __call__(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Return which rows can join."""
+        slot = np.mod(rows.column("key").to_numpy(), self.slots)
+        is_new = rows.column("is_new").to_numpy(zero_copy_only=False)
         passes: np.ndarray = np.isin(slot, self.met) | (is_new & np.isin(slot, self.new))
         return passes
-
-
-@dataclass(frozen=True)
-class InSlots:
-    """Rows of windows that can join."""
-
-    rows: TaskRows
-    passing: Passing
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the rows."""
-        return self.rows.schema
-
-    def batches(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some files."""
-        for batch in self.rows.batches(paths):
-            is_new = batch.column("is_new").to_numpy(zero_copy_only=False)
-            yield batch.filter(pa.array(self.passing.of(batch.column("key").to_numpy(), is_new)))

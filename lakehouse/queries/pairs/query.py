@@ -106,6 +106,11 @@ class PairsQuery(Query):
         return f"POLICY {self.policy}{by}{spare}{paper}"
 
     @property
+    def is_once(self) -> bool:
+        """True if each row is taken in once; bands and distances use a row in several buckets."""
+        return isinstance(self.condition, Equality)
+
+    @property
     def is_divided(self) -> bool:
         """True if rows are divided into buckets.
 

@@ -13,13 +13,12 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import PLACE, side_rows
 from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, last_repair
 from lakehouse.queries.runtime.recall.needed_slack import missed_by_bucket
-from lakehouse.queries.runtime.retracted import Retracted
+from lakehouse.queries.runtime.retracted import Forgetting, Retracted
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.queries.runtime.tasks.bucket import LOG
 from lakehouse.queries.runtime.tasks.by_bucket import Answered, BatchKernel, Output, run_buckets
-from lakehouse.queries.runtime.tasks.forgetting import Forgetting
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.crashpoint import crash_point

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import file_items
-from lakehouse.queries.kind import Query, kind_of
+from lakehouse.engine.rewriting import Gone
+from lakehouse.queries.kind import Kind, Query, kind_of
 from lakehouse.queries.kind import scanned as scanned_sides
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifests
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
@@ -28,7 +29,7 @@ from lakehouse.spark.deviations import Frame
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
-from lakehouse.storage.tables.table_log import files_between, files_near, read_columns
+from lakehouse.storage.tables.table_log import Between, files_between, files_near, read_columns
 from lakehouse.storage.tables.table_reads import named_columns, pieces_of
 
 if TYPE_CHECKING:
@@ -81,9 +82,7 @@ class QueryTables:
         metrics = read_batch_metrics(layout, query.name, ("batch", kind.partition, *names))
         if not metrics.finished:
             return None
-        # Where nothing is repaired, all was found online.
-        by = "found" if kind.has("repair") else None
-        results = Counting(getattr(layout, kind.results)(query.name), by, cls.step_us(query))
+        results = Counting(getattr(layout, kind.results)(query.name), found_column(kind), cls.step_us(query))
         log = Counting(layout.missed_rows(query.name), "what")
         rows, logged = counted(engine, (results, log), f"counts of {query.name}")
         return cls(layout, query, metrics, rows, logged, engine, since, published_us)
@@ -99,11 +98,6 @@ class QueryTables:
         return self.metrics.finished
 
     @property
-    def is_once(self) -> bool:
-        """True if it processes each row once."""
-        return True
-
-    @property
     def gone(self) -> int:
         """Logged rows whose partners may lie where raw rows are deleted."""
         return self.metrics.total_repaired("gone")
@@ -115,14 +109,6 @@ class QueryTables:
     def own_frames(self) -> Sequence[Frame]:
         """Return the frames that only a query of this kind has."""
         return ()
-
-
-def open_tables(
-    engine: Engine, layout: Home, query: Query, since: int, published_us: int | None
-) -> QueryTables | None:
-    """Return the contents of a query's tables by its kind, None if no batch is finished."""
-    of_kind: type[QueryTables] = kind_of(query).part("tables", "tables_of", QueryTables)
-    return of_kind.opened(engine, layout, query, since, published_us)
 
 
 def frames_of(tables: QueryTables, taken: Taken) -> list[Frame]:
@@ -144,7 +130,7 @@ def rows_to_take(tables: QueryTables, since: int) -> Taken:
     sides = [_side_to_take(tables, side, new) for side in range(len(tables.query.sides))]
     taken = {plan.number: [side[plan.number] for side in sides] for plan in new}
     return {
-        batch: (sum(low for low, _ in own), sum(high for _, high in own) if tables.is_once else 2**62)
+        batch: (sum(low for low, _ in own), sum(high for _, high in own) if tables.query.is_once else 2**62)
         for batch, own in taken.items()
     }
 
@@ -261,12 +247,14 @@ def _passed(item: Item, *, rows: FileRows) -> Iterator[pa.Table]:
 class Counting:
     """Rows to count by batch, and by the values of a text column; where there is none, all were found online.
 
-    ``step_us``: count them by steps of event time too.
+    ``step_us``: count them by steps of event time too. ``only``: those of them that count, with times ``between``.
     """
 
     table: Location
     column: str | None
     step_us: int | None = None
+    only: Gone | None = None
+    between: Between | None = None
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -276,16 +264,23 @@ class Counting:
     def columns(self) -> pa.Schema:
         """Return the columns that are read."""
         read = {"batch", *filter(None, [self.column, "event_us" if self.step_us else None])}
+        read |= {*self.only.columns} if self.only else set()
         return named_columns(self.table, read)
 
     def of(self, rows: pa.Table) -> pa.Table:
         """Return the counts of some rows."""
+        rows = rows.filter(self.only(rows)) if self.only else rows
         found = rows[self.column] if self.column else pa.repeat(pa.scalar("online"), rows.num_rows)
         times = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows)
         if self.step_us:
             times = pa.array(rows["event_us"].to_numpy() // self.step_us * self.step_us)
         ones = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
         return _summed(pa.table([found, rows["batch"], times, ones], names=_COUNTS.names[1:]))
+
+
+def found_column(kind: Kind) -> str | None:
+    """Return the column that says what has found a result; None where nothing is repaired: all was found online."""
+    return "found" if kind.has("repair") else None
 
 
 def counted(engine: Engine, countings: Sequence[Counting], step: str) -> Iterator[pa.Table]:
@@ -296,7 +291,7 @@ def counted(engine: Engine, countings: Sequence[Counting], step: str) -> Iterato
     files = [
         (number, path)
         for number, counting in enumerate(countings)
-        for path in files_between(counting.table, None)
+        for path in files_between(counting.table, counting.between)
     ]
     numbers = [number for number, _ in files]
     items = file_items(path for _, path in files).append_column("table", pa.array(numbers, pa.int32()))

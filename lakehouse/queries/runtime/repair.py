@@ -7,7 +7,6 @@ row is in ``repairs``.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -34,7 +33,6 @@ from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
 from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE
 from lakehouse.queries.runtime.tasks.reading import FileRows, SideRows
-from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import Ranges, files_near
@@ -152,15 +150,8 @@ class QueryRepair(ABC, Generic[R]):
         if logged.rows and self.time_us is not None:
             found, whole = self.find(logged)
             counted |= {"found": found, "gone": max(0, logged.rows - whole)}
-        self._append_row(counted)
+        self.run.finish_repair(self.manifest, **counted, time_us=self.time_us)
         return counted
-
-    def _append_row(self, counted: Mapping[str, int]) -> None:
-        number, query = self.manifest.number, self.run.query.name
-        row = {"repair": number, "through": self.through, **counted, "time_us": self.time_us}
-        stamped = {**row, "committed_at": datetime.now(UTC)}
-        tables.append_row(stamped, self.run.layout.repairs(query), f"repair-{query}", number)
-        crash_point("repair.finished")
 
 
 def drain_repairs(run: QueryRun[Any]) -> dict[str, int]:

@@ -7,28 +7,23 @@ before those that rest on the old ones are withdrawn, as no batch begins in betw
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.contract import Int64s
-from lakehouse.engine import Engine, Item
-from lakehouse.engine.parts import file_items
 from lakehouse.queries.kind import Query
+from lakehouse.queries.runtime.tasks.bucket import ATTEMPTS, packed_rows, unpacked
 from lakehouse.storage.corrections import Correction
 from lakehouse.storage.layout import Home
 from lakehouse.storage.noted_rows import NotedRows
-from lakehouse.storage.stores.store_path import Location
-from lakehouse.storage.tables.table_log import Between, files_between
-from lakehouse.storage.tables.table_reads import named_columns, pieces_of
 
 Bools = np.ndarray
-_COUNTED = pa.schema({"found": pa.string(), "batch": pa.int64(), "rows": pa.int64()})
 
 
 @dataclass(frozen=True)
@@ -109,25 +104,46 @@ class RetractedRows:
         return pa.array(self.retracted.among(rows))
 
 
-def count_resting(
-    engine: Engine, table: Location, resting: Resting, between: Between, step: str
-) -> dict[str, int]:
-    """Return how many results rest on retracted rows, by what has found them, as ``online 3``. Cost: one Spark job."""
-    columns = named_columns(table)
-    names = {"found", "batch", *resting.columns} & {*columns.names}
-    kernel = partial(_resting, resting=resting, columns=named_columns(table, names))
-    found = engine.map(file_items(files_between(table, between)), kernel, _COUNTED, step)
-    counts = Counter[str]()
-    for row in found.to_pylist():
-        counts[f"{row['found']} {row['batch']}"] += row["rows"]
-    return dict(counts)
+@dataclass(frozen=True)
+class Forgetting:
+    """Segments of some ``parts`` that hold retracted rows, and the attempts of the last batch, which get a new name.
 
+    By that name a process that has a copy of a bucket sees that it is of another state, and reads all segments.
+    """
 
-def _resting(item: Item, *, resting: Resting, columns: pa.Schema) -> Iterator[pa.Table]:
-    for rows in pieces_of(item["path"], columns):
-        own = rows.filter(resting(rows))
-        # Where nothing is repaired, all was found online.
-        if "found" not in own.column_names:
-            own = own.append_column("found", pa.repeat("online", own.num_rows))
-        counts = own.group_by(["found", "batch"]).aggregate([([], "count_all")])
-        yield counts.rename_columns(_COUNTED.names).cast(_COUNTED)
+    retracted: Retracted
+    parts: frozenset[str]
+    batch: int
+    name: str
+    columns: ClassVar[tuple[str, ...]] = ("batch", "part", "leave_us", "content")
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        """Return for each row of a state whether it is one of them."""
+        is_attempts = pc.and_(pc.equal(rows["part"], ATTEMPTS), pc.equal(rows["batch"], self.batch))
+        is_own = pc.is_in(rows["part"], pa.array(sorted(self.parts)))
+        is_near = pc.fill_null(pc.greater_equal(rows["leave_us"], self.retracted.from_us), False)
+        is_segment = pc.and_(pc.and_(is_own, is_near), pc.is_valid(rows["content"]))
+        segments = zip(is_segment.to_pylist(), rows["content"], strict=True)
+        holds = [
+            is_one and len(self._left(each.as_py())) < len(unpacked(each.as_py()))
+            for is_one, each in segments
+        ]
+        return pc.or_(is_attempts, pa.array(holds, pa.bool_()))
+
+    def instead(self, rows: pa.Table) -> pa.Table:
+        """Return the rows that take the place of those: attempts of one name, and segments with the other rows."""
+        contents = list[bytes | None]()
+        for row in rows.select(["part", "content"]).to_pylist():
+            if row["part"] == ATTEMPTS:
+                contents.append(json.dumps({self.batch: self.name}).encode())
+                continue
+            left = self._left(row["content"])
+            contents.append(packed_rows(left) if len(left) else None)
+        place = rows.column_names.index("content")
+        changed = rows.set_column(place, "content", pa.array(contents, pa.binary()))
+        return changed.filter(pc.is_valid(changed["content"]))
+
+    def _left(self, content: bytes) -> pa.Table:
+        rows = unpacked(content)
+        are = self.retracted.are(rows["event_us"].to_numpy(), rows["row"].to_numpy())
+        return rows.filter(pa.array(~are))

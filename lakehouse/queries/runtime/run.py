@@ -21,11 +21,12 @@ from lakehouse.engine.rewriting import Gone, Instead, remove_rows
 from lakehouse.queries.kind import Query, definition_of, kind_of, written_as
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
 from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted
+from lakehouse.queries.runtime.checks import Counting, counted, found_column
 from lakehouse.queries.runtime.progress import until_us_of
-from lakehouse.queries.runtime.retracted import Resting, Retracted, count_resting
+from lakehouse.queries.runtime.retracted import Resting, Retracted
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.queries.runtime.tables import Written, create_tables
-from lakehouse.queries.runtime.tasks.bucket import STATE, SegmentFiles, StateBefore, StateFile
+from lakehouse.queries.runtime.tasks.bucket import STATE, SegmentFiles, StateBefore
 from lakehouse.queries.runtime.tasks.by_bucket import Output
 from lakehouse.spark import tables
 from lakehouse.storage.corrections import raw_from, read_corrections
@@ -110,9 +111,12 @@ class QueryRun(ABC, Generic[Q]):
 
     def resting(self, retracted: Retracted) -> dict[str, int]:
         """Return how many results rest on retracted rows, by what has found them."""
-        found = self._results_on(retracted)
-        step = f"results of {self.query.name} on retracted rows"
-        return count_resting(self.engine, *found, step) if found else {}
+        if (found := self._results_on(retracted)) is None:
+            return {}
+        table, resting, between = found
+        counting = Counting(table, found_column(kind_of(self.query)), only=resting, between=between)
+        [counts] = counted(self.engine, [counting], f"results of {self.query.name} on retracted rows")
+        return {f"{row['found']} {row['batch']}": row["count_all"] for row in counts.to_pylist()}
 
     def withdraw(self, retracted: Retracted, manifest: BatchManifest) -> tuple[int, int]:
         """Withdraw all results that rest on retracted rows, which the state forgets, as a repair; done again, the same.
@@ -168,14 +172,21 @@ class QueryRun(ABC, Generic[Q]):
         tables.append_rows(stamped, table, writer, batch)
         crash_point("queries.finished")
 
+    def finish_repair(self, manifest: BatchManifest, **figures: Any) -> None:
+        """Append the row of a repair, which finishes it."""
+        number, name = manifest.number, self.query.name
+        row = {
+            "repair": number,
+            "through": manifest.spans[0][1],
+            **figures,
+            "committed_at": datetime.now(UTC),
+        }
+        tables.append_row(row, self.layout.repairs(name), f"repair-{name}", number)
+        crash_point("repair.finished")
+
     def state_files(self, manifest: BatchManifest) -> SegmentFiles:
         """Return the files in which the tasks of a batch find the state that earlier batches left."""
-        files = (
-            StateFile(
-                str(file.path.absolute()), *file.ends("batch"), file.ends("leave_us")[1], *file.ends("bucket")
-            )
-            for file in file_facts(self.layout.states(self.query.name))
-        )
+        files = file_facts(self.layout.states(self.query.name).absolute())
         return SegmentFiles(tuple(files), manifest.number)
 
     def state_before(self, manifest: BatchManifest, files: SegmentFiles) -> StateBefore:

@@ -261,19 +261,6 @@ def _row_in_words(query: Query, number: int) -> str:
     return kind_of(query).row.format(place=place, alias=side.alias, stream=side.stream)
 
 
-def snapshot_of(
-    layout: Home,
-    query: Query,
-    streams: Mapping[str, Stream],
-    published_us: int | None,
-    before: Facts | None = None,
-) -> QuerySnapshot:
-    """Return what is published of a query by its kind; ``before``: its row in the version before."""
-    of_kind = kind_of(query).part("publish", "snapshot_of", RowsSnapshot.of)
-    snapshot: QuerySnapshot = of_kind(layout, query, streams, published_us, before)
-    return snapshot
-
-
 def open_rows(snapshot: QuerySnapshot, columns: str = "event_us") -> str:
     """Return SQL for the logged rows that no repair has processed; ``columns`` are whole numbers."""
     if not snapshot.late_files:

@@ -18,9 +18,9 @@ from lakehouse.queries.runtime.tasks.reading import (
     Columns,
     Counted,
     FileRows,
-    Near,
     SideRows,
     TaskRows,
+    near,
     raw_columns,
 )
 from lakehouse.storage.layout import Home
@@ -88,7 +88,7 @@ class FromRaw:
         return files_near(table, "event_us", covering_ranges(first, last, MOST_RANGES))
 
     def _near_rows(self, rows: TaskRows) -> TaskRows:
-        return rows if self.ranges is None else Near(rows, self.ranges)
+        return rows if self.ranges is None else near(rows, self.ranges)
 
     def measured(self, side: int) -> Mapping[str, Any]:
         """Return nothing: only scans that are shared are measured. Raises LookupError: always."""

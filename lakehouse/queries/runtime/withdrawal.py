@@ -8,8 +8,6 @@ It comes after all repairs of late rows, and between batches: none is planned wh
 that neither they nor the state change meanwhile, and what it reads is the same when it is done again.
 """
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from lakehouse.queries.kind import kind_of
@@ -38,7 +36,7 @@ def drain_withdrawals(run: QueryRun[Any], totals: dict[str, int]) -> None:
     Nothing is done while a batch is begun, or not repaired.
     """
     while (manifest := _next(run)) is not None:
-        add_repair(totals, _Withdrawal(run, manifest).finish())
+        add_repair(totals, _withdraw(run, manifest))
 
 
 def _next(run: QueryRun[Any]) -> BatchManifest | None:
@@ -66,28 +64,17 @@ def _next(run: QueryRun[Any]) -> BatchManifest | None:
     return manifest
 
 
-@dataclass(frozen=True)
-class _Withdrawal:
-    run: QueryRun[Any]
-    manifest: BatchManifest
-
-    def finish(self) -> dict[str, int]:
-        """Withdraw results, then append the row that says so; return its counts."""
-        run, number, layout = self.run, self.manifest.number, self.run.layout
-        assert self.manifest.retraction is not None
-        stream, correction = self.manifest.retraction
-        asked = retractions(layout, stream, correction - 1)[0]
-        revised, gone = run.withdraw(Retracted.of(layout, run.query, stream, asked), self.manifest)
-        withdrawn = sum(self.manifest.withdrawn.values()) + revised
-        counted = {"looked_at": 0, "found": revised, "gone": gone, "withdrawn": withdrawn}
-        through = self.manifest.spans[0][1]
-        row = {
-            **{"repair": number, "through": through, **counted, "time_us": run.time_us(through)},
-            **{"stream": stream, "correction": correction, "by": asked.by, "why": asked.why},
-            **{"withdrawn_from": self.manifest.withdrawn, "committed_at": datetime.now(UTC)},
-        }
-        table = layout.repairs(run.query.name)
-        tables.create(table, "repairs")
-        tables.append_row(row, table, f"repair-{run.query.name}", number)
-        crash_point("repair.finished")
-        return counted
+def _withdraw(run: QueryRun[Any], manifest: BatchManifest) -> dict[str, int]:
+    """Withdraw results, then append the row that says so; return its counts."""
+    layout, name = run.layout, run.query.name
+    assert manifest.retraction is not None
+    stream, correction = manifest.retraction
+    asked = retractions(layout, stream, correction - 1)[0]
+    revised, gone = run.withdraw(Retracted.of(layout, run.query, stream, asked), manifest)
+    withdrawn = sum(manifest.withdrawn.values()) + revised
+    counted = {"looked_at": 0, "found": revised, "gone": gone, "withdrawn": withdrawn}
+    about = {"stream": stream, "correction": correction, "by": asked.by, "why": asked.why}
+    time_us = run.time_us(manifest.spans[0][1])
+    tables.create(layout.repairs(name), "repairs")
+    run.finish_repair(manifest, **counted, time_us=time_us, **about, withdrawn_from=manifest.withdrawn)
+    return counted

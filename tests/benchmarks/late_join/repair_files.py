@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.queries.runtime.logged import MOST_RANGES as _MOST_RANGES
 from lakehouse.queries.runtime.source import MOST_RANGES
-from lakehouse.queries.runtime.tasks.reading import FileRows, Near
+from lakehouse.queries.runtime.tasks.reading import FileRows, near
 from lakehouse.storage.tables import table_commits
 from lakehouse.storage.tables.table_log import files_near
 from tests.benchmarks import page
@@ -39,7 +39,7 @@ def figures(quick: bool) -> dict[str, Any]:
         ranges = covering_ranges(late - WINDOW, late + WINDOW, _MOST_RANGES)
         ends = np.array(ranges, np.int64).T
         read = files_near(raw, "event_us", covering_ranges(ends[0], ends[1], MOST_RANGES))
-        found = Near(FileRows(pa.schema([("event_us", pa.int64())])), ranges)
+        found = near(FileRows(pa.schema([("event_us", pa.int64())])), ranges)
         rows = sum(batch.num_rows for batch in found.batches(str(path) for path, _ in read))
     result = {
         "repair_files": files,

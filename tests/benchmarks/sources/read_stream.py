@@ -37,9 +37,9 @@ from lakehouse.ingest.batch_jobs import judged_batch
 from lakehouse.ingest.batch_records import BatchRecords, StreamTables
 from lakehouse.ingest.drain import IngestRefused
 from lakehouse.ingest.sources.files import all_landed, matching
+from lakehouse.ingest.sources.listing import probe_of
 from lakehouse.ingest.sources.manifest import Manifest
 from lakehouse.ingest.sources.manifest_store import ManifestStore
-from lakehouse.ingest.sources.probe import probe_of
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
 from tests.benchmarks.page import table, write

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,8 @@ from lakehouse.queries.pairs.bucket import BucketJoin
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.queries.pairs.run import METRIC_NAMES
 from lakehouse.queries.runtime.tasks import bucket as bucket_state
-from lakehouse.queries.runtime.tasks.bucket import Segment, SegmentFiles, StateBefore, StateFile
+from lakehouse.queries.runtime.tasks.bucket import Segment, SegmentFiles, StateBefore
+from lakehouse.storage.tables.table_log import FileFacts
 from tests.algorithms.late_join.streams import CONDITIONS
 from tests.oracles.late_join.whole_join import snapshot_of
 from tests.queries.state_steps import Steps
@@ -238,11 +240,12 @@ def test_a_batch_writes_the_rows_that_entered_and_rows_that_leave_are_written_by
 def test_files_give_the_segments_of_a_bucket_that_are_alive(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
-    def file_of(name: str, *rows: tuple[int, str, int | None, int, bytes | None]) -> StateFile:
+    def file_of(name: str, *rows: tuple[int, str, int | None, int, bytes | None]) -> FileFacts:
         bucket, part, leave, batch, content = zip(*rows, strict=True)
         columns = {"bucket": pa.array(bucket, pa.int32()), "part": part, "leave_us": leave, "batch": batch}
         pq.write_table(pa.table({**columns, "content": pa.array(content, pa.binary())}), tmp_path / name)
-        return StateFile(str(tmp_path / name), min(batch), max(batch), None)
+        ends = {"minValues": {"batch": min(batch)}, "maxValues": {"batch": max(batch)}}
+        return FileFacts(tmp_path, name, 0, {}, json.dumps(ends))
 
     late = file_of("2", (0, "left", 7, 2, b"c"), (0, "left", 5, 2, None), (0, "policy", None, 2, b"p"))
     early = file_of("1", (0, "left", 4, 1, b"a"), (0, "left", 5, 1, b"b"), (1, "left", 9, 1, b"other"))

@@ -10,7 +10,7 @@ from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch, Outcome, Pairs
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.algorithms.late_join.repair import missing_pairs
-from lakehouse.queries.pairs.enough_slack import enough_slack, needed_sql
+from lakehouse.queries.pairs.completeness import enough_slack, needed_sql
 from tests.oracles.late_join.audit import audit
 from tests.oracles.late_join.constant_slack import ConstantSlack
 

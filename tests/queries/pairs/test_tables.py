@@ -9,10 +9,9 @@ import pytest
 
 from lakehouse.config.sections import QualitySettings
 from lakehouse.engine.local import LocalEngine
-from lakehouse.queries.pairs.tables import PairsTables
 from lakehouse.queries.runtime.checks import frames_of
 from lakehouse.queries.runtime.recall.reported_misses import ReportedMisses
-from lakehouse.queries.runtime.recall.tables import missed_periods
+from lakehouse.queries.runtime.recall.tables import RecallTables, missed_periods
 from lakehouse.storage.layout import Home
 from quality.rules import load_rules
 from tests.queries.joins import ANSWERS, SECOND, Joined, Logged, Pair
@@ -20,8 +19,8 @@ from tests.queries.joins import ANSWERS, SECOND, Joined, Logged, Pair
 TAKEN = {1: (10, 10), 2: (8, 12)}
 
 
-def opened(folder: Path, joined: Joined, published_us: int | None = None) -> PairsTables:
-    found = PairsTables.opened(LocalEngine(), joined.write(Home(folder)), joined.query, -1, published_us)
+def opened(folder: Path, joined: Joined, published_us: int | None = None) -> RecallTables:
+    found = RecallTables.opened(LocalEngine(), joined.write(Home(folder)), joined.query, -1, published_us)
     assert found is not None
     return found
 
@@ -40,11 +39,11 @@ def well() -> Joined:
     return Joined(pairs, late, batches=2, repairs=(2,))
 
 
-def frames(opened: PairsTables) -> dict[str, Sequence[dict[str, Any]]]:
+def frames(opened: RecallTables) -> dict[str, Sequence[dict[str, Any]]]:
     return {frame.table: frame.rows for frame in frames_of(opened, TAKEN)}
 
 
-def wrong(opened: PairsTables) -> list[tuple[str, str, float]]:
+def wrong(opened: RecallTables) -> list[tuple[str, str, float]]:
     rules = load_rules()
     return [
         (table, rule.metric, row[rule.metric])
@@ -58,8 +57,8 @@ def wrong(opened: PairsTables) -> list[tuple[str, str, float]]:
 def test_a_query_without_a_finished_batch_has_nothing_to_judge(tmp_path: Path) -> None:
     home = Joined([Pair(1)], batches=0).write(Home(tmp_path))
 
-    assert PairsTables.opened(LocalEngine(), home, ANSWERS, -1, None) is None
-    assert PairsTables.opened(LocalEngine(), Home(tmp_path / "nothing"), ANSWERS, -1, None) is None
+    assert RecallTables.opened(LocalEngine(), home, ANSWERS, -1, None) is None
+    assert RecallTables.opened(LocalEngine(), Home(tmp_path / "nothing"), ANSWERS, -1, None) is None
 
 
 def test_right_tables_have_no_deviation_and_what_goes_on_is_not_judged(tmp_path: Path) -> None:
@@ -94,7 +93,7 @@ def test_what_the_figures_do_not_speak_of_is_told(
         folder = home.root / place / "answers"
         (other.root / place / "answers" / "part-0.parquet").rename(folder / "part-0.parquet")
 
-    found = PairsTables.opened(LocalEngine(), home, ANSWERS, -1, None)
+    found = RecallTables.opened(LocalEngine(), home, ANSWERS, -1, None)
 
     assert found is not None
     assert wrong(found) == told

@@ -13,8 +13,9 @@ from jobs import maintain_queries, run_queries
 from jobs.publishing.snapshots import queries_to_publish
 from lakehouse.engine import engine_of
 from lakehouse.engine.local import LocalEngine
-from lakehouse.queries.runtime.checks import frames_of, open_tables, rows_to_take
+from lakehouse.queries.runtime.checks import frames_of, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
+from lakehouse.queries.runtime.recall.tables import open_tables
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import readers_of
 from lakehouse.queries.runtime.scan.rounds import Rounds

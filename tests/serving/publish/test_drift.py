@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse.queries.pairs.publish import snapshot_of
+from lakehouse.queries.runtime.recall.publish import RecallSnapshot
 from lakehouse.serving.publish.drift import rows_drift
 from lakehouse.serving.publish.publish import publish
 from lakehouse.serving.publish.snapshot import StreamSnapshot
@@ -35,7 +35,7 @@ def growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Growing
 @pytest.fixture
 def published(growing: Growing, tmp_path: Path) -> Publish:
     def version(*streams: StreamSnapshot, anew: bool = False, **changed: Any) -> int:
-        snapshot = snapshot_of(growing.home, growing.joined.query, STREAMS, None)
+        snapshot = RecallSnapshot.of(growing.home, growing.joined.query, STREAMS, None)
         told = replace(snapshot, row_table=growing.kept, **changed)
         return publish(Home(tmp_path / "home"), streams, queries=[told], in_full=anew).version
 

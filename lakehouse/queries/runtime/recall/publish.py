@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
+from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
     greatest,
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     import duckdb
 
     from lakehouse.algorithms.late_join.contract import Int64s
+    from lakehouse.config.stream import Stream
+    from lakehouse.queries.kind import Query
+    from lakehouse.queries.runtime.batch_metrics import Facts
+    from lakehouse.serving.publish.query_snapshot import QuerySnapshot
     from lakehouse.serving.segments.row_store import RowStore
     from lakehouse.storage.layout import Home
 
@@ -136,9 +141,21 @@ class RecallSnapshot(RowsSnapshot):
         return Periods(found.start_us[held], found.pairs[held], found.online[held])
 
 
-def snapshot_of(layout: Home, query: Any, *more: Any) -> RowsSnapshot:
-    """Return what is published of a join, with its completeness if it states a recall."""
-    return (RowsSnapshot if query.recall is None else RecallSnapshot).of(layout, query, *more)
+def snapshot_of(
+    layout: Home,
+    query: Query,
+    streams: Mapping[str, Stream],
+    published_us: int | None,
+    before: Facts | None = None,
+) -> QuerySnapshot:
+    """Return what is published of a query by its kind, with its completeness if it states a recall.
+
+    ``before``: its row in the version before.
+    """
+    rows = RowsSnapshot if getattr(query, "recall", None) is None else RecallSnapshot
+    of_kind = kind_of(query).part("publish", "snapshot_of", rows.of)
+    snapshot: QuerySnapshot = of_kind(layout, query, streams, published_us, before)
+    return snapshot
 
 
 def _waiting(connection: duckdb.DuckDBPyConnection, snapshot: RecallSnapshot) -> Waiting:

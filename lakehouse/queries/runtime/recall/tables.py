@@ -18,13 +18,14 @@ import pyarrow as pa
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
 from lakehouse.algorithms.late_join.contract import Bools, Int64s
 from lakehouse.algorithms.rollup.levels import floor_to
-from lakehouse.engine import Item
+from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import file_items
-from lakehouse.queries.kind import kind_of
+from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.checks import QueryTables
 from lakehouse.queries.runtime.recall.reported_misses import ReportedMisses
 from lakehouse.queries.runtime.tables import missed_in
 from lakehouse.spark.deviations import Frame
+from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import files_between
 
 _LOGGED = ("batch", "event_us", "horizon_us")
@@ -33,7 +34,7 @@ _STEPS = pa.schema({"first_us": pa.int64(), "last_us": pa.int64()})
 
 @dataclass(frozen=True)
 class RecallTables(QueryTables):
-    """A join's tables; ``found`` counts results by step of event time too, of which ``published_us`` back are audited.
+    """A query's tables; ``found`` counts results by step of event time too, of which ``published_us`` back are audited.
 
     A query that states no recall has no periods.
     """
@@ -43,11 +44,11 @@ class RecallTables(QueryTables):
     @staticmethod
     def step_us(query: Any) -> int | None:
         """Return the step of a period."""
-        return None if query.recall is None else int(query.step_us)
+        return None if getattr(query, "recall", None) is None else int(query.step_us)
 
     def own_frames(self) -> Sequence[Frame]:
         """Return the frame of periods: their share of misses counts as long as one of them is not reported yet."""
-        if self.query.recall is None:
+        if self.step_us(self.query) is None:
             return []
         missed, share = self._misses
         is_new = not bool(self._reported.contain(missed).all())
@@ -56,7 +57,7 @@ class RecallTables(QueryTables):
 
     def report_misses(self) -> dict[str, Any]:
         """Note the misses as reported; return how many there are and when the first was reported, nothing of none."""
-        if self.query.recall is None:
+        if self.step_us(self.query) is None:
             return {}
         now = datetime.now(UTC).isoformat(timespec="seconds")
         reported = self._reported.with_more(self._misses[0], self.query.step_us, now)
@@ -72,6 +73,14 @@ class RecallTables(QueryTables):
     @cached_property
     def _reported(self) -> ReportedMisses:
         return ReportedMisses.read(self.layout.reported_misses(self.query.name))
+
+
+def open_tables(
+    engine: Engine, layout: Home, query: Query, since: int, published_us: int | None
+) -> QueryTables | None:
+    """Return the contents of a query's tables by its kind, None if no batch is finished."""
+    of_kind: type[QueryTables] = kind_of(query).part("tables", "tables_of", RecallTables)
+    return of_kind.opened(engine, layout, query, since, published_us)
 
 
 def missed_periods(tables: RecallTables) -> tuple[Int64s, float]:

@@ -18,13 +18,13 @@ import pyarrow as pa
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policies import DEFAULT
 from lakehouse.engine import Engine, Item
+from lakehouse.engine.parts import SUNK, Parts, entries_by_sink
 from lakehouse.queries.runtime.batch_manifest import Span
 from lakehouse.queries.runtime.scan.measurements import Before, interval_of, known_of
 from lakehouse.queries.runtime.scan.readers import Reader, sources_of, written
 from lakehouse.queries.runtime.scan.task import LIMIT_BYTES, READER, ROW, TOLD, Work
 from lakehouse.queries.runtime.tables import ROW_HASH, Written
 from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
-from lakehouse.queries.runtime.tasks.parts import SUNK, Parts, entries_by_sink
 from lakehouse.queries.runtime.tasks.reading import Columns, FileRows, Passed, TaskRows, items_of, raw_columns
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_commits import fitted

@@ -37,8 +37,9 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from lakehouse.queries.runtime.batch_manifest import Scale, Scales, changes_at
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_files import source
-from lakehouse.storage.tables.tables_place import place_at
+from lakehouse.storage.tables.table_log import FileFacts
 
 LOG, STATE, METRICS = "log", "state", "metrics"
 Columns = Mapping[str, "pa.Array | pa.ChunkedArray"]
@@ -233,52 +234,17 @@ class StateBefore:
 
 
 @dataclass(frozen=True)
-class StateFile:
-    """A file of the table ``states``: first and last batch and bucket, last ``leave_us``; None for not known."""
-
-    path: str
-    first_batch: int | None
-    last_batch: int | None
-    last_leave_us: int | None
-    first_bucket: int | None = None
-    last_bucket: int | None = None
-
-    def may_be_of(self, bucket: int) -> bool:
-        """Return whether the file may have rows of a bucket."""
-        return (self.first_bucket is None or self.first_bucket <= bucket) and (
-            self.last_bucket is None or bucket <= self.last_bucket
-        )
-
-    def has_batch(self, number: int) -> bool:
-        """Return whether the file may have rows of a batch."""
-        return (self.first_batch is None or self.first_batch <= number) and (
-            self.last_batch is None or number <= self.last_batch
-        )
-
-    def may_hold(self, after: int, before: int, alive_from: int) -> bool:
-        """Return whether the file may have segments in use of batches between two, both excluded."""
-        return not (
-            (self.first_batch is not None and self.first_batch >= before)
-            or (self.last_batch is not None and self.last_batch <= after)
-            or (self.last_leave_us is not None and self.last_leave_us < alive_from)
-        )
-
-
-@dataclass(frozen=True)
 class SegmentFiles:
     """Reads segments of batches before ``batch`` from files."""
 
-    files: tuple[StateFile, ...]
+    files: tuple[FileFacts, ...]
     batch: int
 
     def __call__(self, bucket: int, after: int, alive_from: Mapping[str, int]) -> list[Segment]:
         """Return a bucket's segments in use of batches after one, in order of their batch."""
         least = min(alive_from.values(), default=0)
-        files = [
-            each.path
-            for each in self.files
-            if each.may_be_of(bucket) and each.may_hold(after, self.batch, least)
-        ]
+        own = ("batch", after + 1, self.batch - 1), ("leave_us", least, None), ("bucket", bucket, bucket)
+        files = [each.path for each in self.files if all(map(each.may_hold, own))]
         found = [row for path in files for row in self._read(path, bucket, after, alive_from)]
         return [segment for _, segment in sorted(found, key=lambda row: row[0])]
 
@@ -303,7 +269,9 @@ class SegmentFiles:
         number, wanted = self.batch - 1, pa.array(buckets, pa.int32())
         parts = [_STATE.empty_table()]
         for each in self.files:
-            if each.has_batch(number) and any(map(each.may_be_of, buckets)):
+            if each.may_hold(("batch", number, number)) and any(
+                each.may_hold(("bucket", bucket, bucket)) for bucket in buckets
+            ):
                 rows = _rows_of(each.path)
                 is_last = pc.or_(pc.is_null(rows["leave_us"]), pc.is_null(rows["content"]))
                 is_own = pc.and_(pc.equal(rows["batch"], number), pc.is_in(rows["bucket"], wanted))
@@ -311,7 +279,7 @@ class SegmentFiles:
         return pa.concat_tables(parts)
 
     def _read(
-        self, path: str, bucket: int, after: int, alive_from: Mapping[str, int]
+        self, path: Location, bucket: int, after: int, alive_from: Mapping[str, int]
     ) -> list[tuple[int, Segment]]:
         rows = _rows_of(path)
         batch = rows["batch"]
@@ -323,8 +291,8 @@ class SegmentFiles:
         return [(number, Segment(*own)) for number, *own in segments if own[1] >= alive_from[own[0]]]
 
 
-def _rows_of(path: str) -> pa.Table:
-    with parquet.ParquetFile(source(place_at(path))) as file:
+def _rows_of(path: Location) -> pa.Table:
+    with parquet.ParquetFile(source(path)) as file:
         return file.read(columns=["bucket", "part", "leave_us", "batch", "content"])
 
 

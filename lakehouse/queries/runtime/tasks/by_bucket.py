@@ -23,11 +23,10 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.engine import Engine, Item
-from lakehouse.engine.parts import TableSink
+from lakehouse.engine.parts import SUNK, Parts, TableSink, entries_by_sink
 from lakehouse.queries.runtime.batch_manifest import Scales
 from lakehouse.queries.runtime.tables import Constants, Written
 from lakehouse.queries.runtime.tasks.bucket import LOG, METRICS, Metric, SegmentFiles, metrics_row, of_kind
-from lakehouse.queries.runtime.tasks.parts import SUNK, Parts, entries_by_sink
 from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows, items_of
 from lakehouse.storage.tables.table_commits import fitted
 

@@ -8,8 +8,9 @@
 A task reads files by their paths and asks no log. Predicates of the operator's own are called in the same task.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,11 +74,11 @@ class FileRows:
 
 
 @dataclass(frozen=True)
-class Near:
-    """Rows whose event time lies in one of some disjoint ascending ranges."""
+class Some:
+    """The rows that a function says pass."""
 
     rows: TaskRows
-    ranges: Ranges
+    passes: Callable[[pa.RecordBatch], np.ndarray]
 
     @property
     def schema(self) -> pa.Schema:
@@ -86,11 +87,21 @@ class Near:
 
     def batches(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some files."""
-        first, last = np.array([*self.ranges], np.int64).reshape(-1, 2).T
         for batch in self.rows.batches(paths):
-            event_us = batch.column("event_us").to_numpy()
-            at = np.searchsorted(first, event_us, "right") - 1
-            yield batch.filter(pa.array((at >= 0) & (event_us <= last[at])))
+            yield batch.filter(pa.array(self.passes(batch)))
+
+
+def near(rows: TaskRows, ranges: Ranges) -> Some:
+    """Return the rows whose event time lies in one of some disjoint ascending ranges."""
+    return Some(rows, partial(_are_near, ranges=np.array([*ranges], np.int64).reshape(-1, 2)))
+
+
+def _are_near(rows: pa.RecordBatch, ranges: np.ndarray) -> np.ndarray:
+    first, last = ranges.T
+    event_us = rows.column("event_us").to_numpy()
+    at = np.searchsorted(first, event_us, "right") - 1
+    are: np.ndarray = (at >= 0) & (event_us <= last[at])
+    return are
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from delta.tables import DeltaTable
 
 from jobs import check_queries, maintain_queries, repair_late, run_queries
 from lakehouse.engine.local import LocalEngine
-from lakehouse.queries.runtime.checks import frames_of, measure_scans, open_tables, rows_to_take
+from lakehouse.queries.runtime.checks import frames_of, measure_scans, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
+from lakehouse.queries.runtime.recall.tables import open_tables
 from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
 from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_rows
