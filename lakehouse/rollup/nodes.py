@@ -16,13 +16,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.rollup.levels import horizons
+from lakehouse.algorithms.rollup.runs import sum_runs
 from lakehouse.config.columns import sql_type
 from lakehouse.config.stream import Stream
-from lakehouse.rollup import counters, sums
+from lakehouse.rollup import counters
 from lakehouse.rollup.row_nodes import row_nodes
 from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.tables import rollup_schema
@@ -198,7 +200,9 @@ class NodeFolder:
     def _sums(self, name: str, lifted: bool = False) -> list[tuple[str, str, str]]:
         """Return how a measure's sums combine; those of doubles in two columns."""
         if name in self.stream.rounded:
-            return sums.wanted(name, lifted)
+            # Values have no carry.
+            parts = ("sum",) if lifted else ("sum", "carry")
+            return [(f"{name}__{part}", f"{name}__{part}", "list") for part in parts]
         return [(f"{name}__sum", f"{name}__sum", "sum")]
 
     def _readings(self, rows: pa.Table) -> pa.Table | None:
@@ -227,13 +231,13 @@ class NodeFolder:
         self, nodes: pa.Table, by: list[str], wanted: list[tuple[str, str, str]], metered: pa.Table | None
     ) -> pa.Table:
         if metered is None:
-            return sums.totalled(_folded(nodes, by, wanted), self.stream.rounded)
+            return _totalled(_folded(nodes, by, wanted), self.stream.rounded)
         order = counters.order(nodes, by)
         nodes, metered = nodes.take(order), metered.take(order)
         run = counters.runs(nodes, by)
         # Groups come in no order of their own.
         found = _folded(nodes.append_column("run", pa.array(run)), ["run"], wanted)
-        found = sums.totalled(found, self.stream.rounded).sort_by("run")
+        found = _totalled(found, self.stream.rounded).sort_by("run")
         firsts = nodes.select(by).take(pa.array(np.flatnonzero(np.diff(run, prepend=-1))))
         joined = [counters.joined(metered, run, name) for name in self.stream.counters]
         return _beside(firsts, found.drop_columns("run"), *joined)
@@ -298,3 +302,41 @@ def _without(table: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
 
 def _put(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return table.set_column(table.schema.get_field_index(name), name, values)
+
+
+def _totalled(groups: pa.Table, measures: Sequence[str]) -> pa.Table:
+    """Return groups with the lists of each measure's sums added up, as two columns each. Cost: one pass.
+
+    ``{m}__sum`` is the double nearest to the sum, ``{m}__carry`` what rounding cut off it.
+    """
+    for name in measures:
+        place = groups.schema.get_field_index(f"{name}__sum")
+        has_carry = f"{name}__carry" in groups.column_names
+        carries = groups[f"{name}__carry"] if has_carry else None
+        sums, rests = _added(groups[f"{name}__sum"], carries)
+        groups = groups.set_column(place, f"{name}__sum", sums)
+        if has_carry:
+            groups = groups.drop_columns([f"{name}__carry"])
+        groups = groups.add_column(place + 1, f"{name}__carry", rests)
+    return groups
+
+
+def _added(totals: pa.ChunkedArray, carries: pa.ChunkedArray | None) -> tuple[pa.Array, pa.Array]:
+    lists = _whole(totals)
+    values = lists.values
+    rests = _whole(carries).values if carries is not None else pa.repeat(0.0, len(values))
+    size = len(lists)
+    sums, left, is_sum = np.empty(size), np.empty(size), np.empty(size, np.bool_)
+    is_value: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
+    sum_runs(lists.offsets.to_numpy(), _filled(values), _filled(rests), is_value, sums, left, is_sum)
+    return pa.array(sums, mask=~is_sum), pa.array(left, mask=~is_sum)
+
+
+def _whole(lists: pa.ChunkedArray) -> pa.ListArray:
+    found = lists.combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+
+
+def _filled(values: pa.Array) -> npt.NDArray[np.float64]:
+    found: npt.NDArray[np.float64] = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
+    return found

@@ -18,14 +18,19 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
+from lakehouse.storage.atomic_files import read_once
 from lakehouse.storage.damaged import naming
 from lakehouse.storage.stores.store_path import Location, StorePath, entries_after
-from lakehouse.storage.tables import checkpoint
 from lakehouse.storage.tables.table_files import source
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A column, and the least and the largest value that a row is asked to have in it, None for no such end.
 Between = tuple[str, int, int | None]
+# What is read of a checkpoint, by kind of action.
+_OF_CHECKPOINT = {
+    "metaData": ("metaData.id", "metaData.configuration"),
+    "add": ("add.path", "add.size", "add.stats", "add.partitionValues"),
+}
 # Least and largest values, both included, of disjoint ranges that ascend.
 Ranges = Sequence[tuple[int, int]]
 
@@ -315,6 +320,21 @@ def _actions(tail: _Tail, *kinds: str) -> Iterator[dict[str, Any]]:
     """Yield what a log says, of its checkpoint only some kinds of actions."""
     if tail.checkpoint is not None:
         for kind in kinds:
-            yield from checkpoint.actions(tail.checkpoint, kind)
+            yield from _of_checkpoint(tail.checkpoint, kind)
     for commit in tail.commits:
         yield from commit_actions(commit)
+
+
+@read_once(256, most_bytes=1_000_000)
+def _of_checkpoint(checkpoint: Location, kind: str) -> Sequence[dict[str, Any]]:
+    """Return the actions of a kind in a checkpoint; each is an object with that kind alone.
+
+    A checkpoint never changes, and a publish alone looks at each log several times, so a process keeps what it read of
+    small ones, of a few thousand files. Whoever reads actions must not change them.
+    """
+    from pyarrow import compute, parquet
+
+    with naming(checkpoint), parquet.ParquetFile(source(checkpoint)) as file:
+        column = file.read(columns=list(_OF_CHECKPOINT[kind]))[kind]
+    # A row has an action of one kind; files that are gone may be many times those that are there.
+    return tuple({kind: action} for action in column.filter(compute.is_valid(column)).to_pylist())
