@@ -3,7 +3,8 @@
 - **Job** `jobs/ingest.py`, one task per stream
 - **Reads** each stream's landing folder or topics
 - **Writes** `raw`, `quarantine` and `ledger`; news of a stream starts its `rollups` and `queries`
-- **If nothing has landed** the stream's task is skipped, and starts nothing
+- **If nothing has landed** the stream's task is skipped, and starts nothing, unless a task after it has failed, or its
+  DAG was paused: then the stream's news are sent again, after one minute, two, four and so on, at most an hour
 - **If a stream cannot be read** its task fails and the run is red; the others continue
 - **If it is late** answers are as old as the last run; nothing is lost, the next run ingests everything that has
   landed
@@ -32,9 +33,11 @@ def ingest(home: AirflowHome) -> Any:
     @step(multiple_outputs=False, post_execute=report_change)
     def take(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import ingest
+        from jobs.running.lacking import lacking
         from jobs.running.scheduled import position, run_one
 
-        return run_one(ingest.run, stream, params) | {"position": position(stream, params)}
+        figures = run_one(ingest.run, stream, params)
+        return figures | {"position": position(stream, params), "lacking": lacking(stream, params)}
 
     # One for each stream that may be slow, and one for the others: more would pile up on a busy machine.
     runs = {"max_active_runs": min(len(home.streams) + 1, *SEVERAL.values())}

@@ -18,7 +18,6 @@ from lakehouse.ingest.sources.kafka import Broker
 from lakehouse.ingest.sources.manifest import OffsetRange
 from lakehouse.ingest.topics import Topics
 from lakehouse.settings import Settings
-from lakehouse.storage.heartbeats import lease_timeout_s
 
 Lost = tuple[OffsetRange, ...]
 
@@ -34,14 +33,14 @@ def run(
 
     ``lost`` counts offsets, so it is an upper bound of the messages. Nothing is given up that ``agree`` was not
     shown, or if nothing is missing. Raises NoTopics if the stream's source is of another kind; LeaseHeld if another
-    process ingests this stream now; TopicRecreated or BrokerFailed as the ingest of this stream.
+    process writes this stream for longer than ``WAIT_S``; TopicRecreated or BrokerFailed as the ingest of this stream.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     if target.stream.source.kind != "kafka":
         raise NoTopics(
             f"stream {stream}: its source is of kind {target.stream.source.kind!r}; expected 'kafka'"
         )
-    with writing(target, lease_timeout_s(settings.layout)):
+    with writing(target):
         store, before = open_store(target)
         topics = Topics(Broker(target.stream.source), target.stream, store, before.batch)
         lost = topics.gone()
@@ -57,10 +56,10 @@ def close(settings: Settings, spark: SparkSession, stream: str, reasons: Sequenc
     """Give up the open rejected records of these reasons; return how many of each.
 
     They stay in quarantine, closed: no requeue takes them, and no answer is inexact because of them. Raises LeaseHeld
-    if another process ingests this stream now.
+    if another process writes this stream for longer than ``WAIT_S``.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
-    with writing(target, lease_timeout_s(settings.layout)):
+    with writing(target):
         store, before = open_finished(target)
         waiting = waiting_records(settings.layout, target.stream)
         given_up = {reason: waiting[reason] for reason in reasons if reason in waiting}

@@ -19,7 +19,6 @@ from lakehouse.rollup import rollup
 from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.storage.corrections import read_corrections
-from lakehouse.storage.heartbeats import lease_timeout_s
 
 
 class NothingIngested(Permanent, RuntimeError):
@@ -29,13 +28,13 @@ class NothingIngested(Permanent, RuntimeError):
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """Append the nodes of new ingest batches; return how many batches and rows.
 
-    Raises LeaseHeld if another process writes this stream's rollups now; RawIncomplete if the rollup is missing and
-    raw rows that it held are deleted too; RollupOutdated if the stream's levels, groupings or measures have changed
-    since they were built.
+    Raises LeaseHeld if another process builds this stream's rollups now, or one that publishes, folds or rebuilds
+    them holds them for longer than ``WAIT_S``; RawIncomplete if the rollup is missing and raw rows that it held are
+    deleted too; RollupOutdated if the stream's levels, groupings or measures have changed since they were built.
     """
     layout = settings.layout
     path = layout.rollup(stream)
-    with tables.lease(layout, path):
+    with tables.turn(layout, path, "build"):
         if not tables.exists(layout.ledger(stream)):
             return {"batches": 0, "rows": 0}
         if not tables.exists(path) and read_corrections(layout, stream):
@@ -52,13 +51,13 @@ def rebuild(
     One commit: readers see the table before or after. The published answers stay until the next publish. Raises
     NothingIngested if there is no ledger to build from; RawIncomplete if raw rows for it are deleted and older nodes
     cannot replace them; RollupOutdated if a range is given and the stream's declaration has changed; LeaseHeld if
-    another process writes this stream's tables now.
+    another process writes this stream's tables for longer than ``WAIT_S``.
     """
     layout, declared = settings.layout, settings.stream(stream)
     if not tables.exists(layout.ledger(stream)):
         raise NothingIngested(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
-    wait = lease_timeout_s(layout)
-    with tables.lease(layout, layout.raw(stream), wait), tables.lease(layout, layout.rollup(stream), wait):
+    raw, built = layout.raw(stream), layout.rollup(stream)
+    with tables.lease(layout, raw, tables.WAIT_S), tables.lease(layout, built, tables.WAIT_S):
         corrections.finish_open(spark, layout, declared)
         return corrections.rebuild(spark, layout, declared, from_us, to_us)
 

@@ -35,11 +35,12 @@ _SHOWN = 10
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """Ingest every complete landed file, or every message up to now; return the counts.
 
-    Raises LeaseHeld if another process ingests this stream now; IngestRefused if manifests are missing that the
+    Raises LeaseHeld if another process ingests this stream now, or writes it otherwise for longer than ``WAIT_S``;
+    IngestRefused if manifests are missing that the
     ledger knows; OffsetsGone, TopicRecreated or BrokerFailed of a kafka source, as ``Topics.fix_unread``.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
-    with writing(target):
+    with writing(target, "ingest"):
         store, before = open_store(target)
         if target.stream.source.kind != "kafka":
             return _take_files(target, store, before)

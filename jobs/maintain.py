@@ -24,7 +24,6 @@ from lakehouse.rollup import rollup
 from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.storage.atomic_files import discard_drafts
-from lakehouse.storage.heartbeats import lease_timeout_s
 from lakehouse.storage.tables import table_maintenance
 
 log = logging.getLogger(__name__)
@@ -33,14 +32,15 @@ log = logging.getLogger(__name__)
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """Maintain the stream's tables; return what was deleted, folded and merged, and which files are left.
 
-    Raises LeaseHeld if another process writes one of these tables now; RollupOutdated if the stream's declaration
+    Raises LeaseHeld if another process maintains them now, or writes raw or rollup for longer than ``WAIT_S``;
+    RollupOutdated if the stream's declaration
     differs from what its rollups were built for.
     """
     layout, history_us, figures = settings.layout, settings.tables.history, Counter[str]()
-    raw, built, wait = layout.raw(stream), layout.rollup(stream), lease_timeout_s(layout)
+    raw, built = layout.raw(stream), layout.rollup(stream)
     places = (layout.quarantine, layout.ledger, layout.remembered, layout.unchecked)
     by_ingest = [table(stream) for table in (*places, layout.corrections, layout.retracted, layout.revised)]
-    with tables.lease(layout, raw, wait), tables.lease(layout, built, wait):
+    with tables.turn(layout, raw, "maintain"), tables.lease(layout, built, tables.WAIT_S):
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))
             figures.update(rollup.compact(spark, layout, settings.stream(stream)))

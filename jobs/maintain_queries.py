@@ -15,19 +15,18 @@ from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.tables import drop_old_states
 from lakehouse.settings import Settings
 from lakehouse.spark import tables
-from lakehouse.storage.heartbeats import lease_timeout_s
 from lakehouse.storage.tables import table_maintenance
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     """Maintain a query's tables; return what was merged and deleted, and which files are left.
 
-    Raises LeaseHeld if the query runs, or is repaired, now.
+    Raises LeaseHeld if another process maintains them now, or runs or repairs the query for longer than ``WAIT_S``.
     """
     layout, engine, figures = settings.layout, engine_of(spark), Counter[str]()
     with (
-        tables.lease(layout, layout.queries(query), lease_timeout_s(layout)),
-        tables.lease(layout, layout.repairs(query)),
+        tables.turn(layout, layout.repairs(query), "maintain"),
+        tables.lease(layout, layout.queries(query), tables.WAIT_S),
     ):
         drop_old_states(engine, layout, query)
         asked = settings.query(query)

@@ -13,19 +13,18 @@ from jobs.running.command import run_for
 from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.storage.control.lease import files_of
-from lakehouse.storage.heartbeats import lease_timeout_s
 from lakehouse.storage.tables import table_maintenance
 
 
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """Merge the files of raw if there are many small ones; return how many were merged, and how many files are left.
 
-    Raises LeaseHeld if another process merges them, or deletes rows, now.
+    Raises LeaseHeld if another process merges them now, or deletes rows for longer than ``WAIT_S``.
     """
     raw = settings.layout.raw(stream)
     if not tables.exists(raw):
         return {"files_merged": 0}
-    with tables.lease(settings.layout, files_of(raw), lease_timeout_s(settings.layout)):
+    with tables.turn(settings.layout, files_of(raw), "merge"):
         return {"files_merged": table_maintenance.merge_small_files(raw), **table_maintenance.left(raw)}
 
 

@@ -8,6 +8,7 @@ the current version, nothing is written. Safe to run again, and to kill anywhere
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,10 @@ from lakehouse.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# How long a publish waits for rollups that are written now: as long as most builds take, since the streams that it
+# holds meanwhile wait for it.
+WAIT_S = 30.0
 
 
 def run(
@@ -33,18 +38,21 @@ def run(
 
     ``unchecked`` also publishes batches that the quality checks have not seen or not passed. ``in_full`` shares no
     nodes with the version before. Raises TotalsDiffer or DamagedFile of streams, when the others are published.
-    Raises LeaseHeld: likewise, if another process builds or compacts a rollup now; or if one publishes.
+    Raises LeaseHeld: likewise, if another process writes a rollup for longer than ``WAIT_S``; or if one publishes now.
     """
-    figures, fault = publish_streams(settings, unchecked=unchecked, in_full=in_full)
+    figures, fault = publish_streams(settings, unchecked=unchecked, in_full=in_full, wait_s=WAIT_S)
     if fault:
         raise fault
     return figures
 
 
 def publish_streams(
-    settings: Settings, *, unchecked: bool = False, in_full: bool = False
+    settings: Settings, *, unchecked: bool = False, in_full: bool = False, wait_s: float = 0
 ) -> tuple[dict[str, Any], Exception | None]:
-    """Publish as ``run``; return the figures, and the fault of a stream for which ``run`` raises, if any."""
+    """Publish as ``run``; return the figures, and the fault of a stream for which ``run`` raises, if any.
+
+    ``wait_s``: how long it waits for rollups that another process writes.
+    """
     from lakehouse.serving.publish.publish import kept_open
     from lakehouse.serving.versions.downloads import download_current
     from lakehouse.spark import tables
@@ -52,7 +60,7 @@ def publish_streams(
     layout = settings.layout
     with ExitStack() as leases:
         leases.enter_context(tables.lease(layout, layout.serving))
-        faults = _held_by_others(settings, leases)
+        faults = _held_by_others(settings, leases, wait_s)
         if (store := layout.published) is not None:
             download_current(layout.serving, store)
         leases.enter_context(kept_open(layout))
@@ -68,17 +76,18 @@ def publish_streams(
     return figures, differing or next(iter(faults.values()), None)
 
 
-def _held_by_others(settings: Settings, leases: ExitStack) -> dict[str, Exception]:
-    """Take the leases of all rollups; return the streams whose rollup another process writes.
+def _held_by_others(settings: Settings, leases: ExitStack, wait_s: float) -> dict[str, Exception]:
+    """Take the leases of all rollups; return the streams whose rollup another process writes all the time.
 
     Snapshots and nodes must be of one moment: a build or a fold between them would move the horizons of nodes.
     """
     from lakehouse.spark import tables
 
-    faults = dict[str, Exception]()
+    faults, end = dict[str, Exception](), time.monotonic() + wait_s
     for name in settings.streams:
         try:
-            leases.enter_context(tables.lease(settings.layout, settings.layout.rollup(name)))
+            rollup, left_s = settings.layout.rollup(name), end - time.monotonic()
+            leases.enter_context(tables.lease(settings.layout, rollup, left_s))
         except tables.LeaseHeld as held:
             faults[name] = held
     return faults

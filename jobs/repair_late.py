@@ -25,11 +25,11 @@ TIMEOUT_S = 600
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     """Repair all finished batches of a query; return how many logged rows were processed, results found and withdrawn.
 
-    Raises LeaseHeld if another process repairs this query now, or runs one that must not run meanwhile for longer
-    than TIMEOUT_S.
+    Raises LeaseHeld if another process repairs this query now, maintains it for longer than ``WAIT_S``, or runs one
+    that must not run meanwhile for longer than TIMEOUT_S.
     """
     layout, asked = settings.layout, settings.query(query)
-    with tables.lease(layout, layout.repairs(query)):
+    with tables.turn(layout, layout.repairs(query), "repair"):
         if not tables.exists(layout.queries(query)):
             return dict(NOTHING)
         withdraws = bool(waiting_retractions(layout, query, asked.streams))

@@ -15,17 +15,16 @@ from lakehouse.ingest.batch_records import StreamTables
 from lakehouse.ingest.drain import drain, open_finished
 from lakehouse.ingest.sources.manifest import SET_ASIDE
 from lakehouse.settings import Settings
-from lakehouse.storage.heartbeats import lease_timeout_s
 
 
 def run(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
     """Ingest records of these reasons (all by default) again; return the batch's counts.
 
     Files and messages that were set aside are ingested too, by the reason ``set_aside``. Raises LeaseHeld if another
-    process ingests this stream now.
+    process writes this stream for longer than ``WAIT_S``.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
-    with writing(target, lease_timeout_s(settings.layout)):
+    with writing(target):
         store, before = open_finished(target)
         if not reasons or SET_ASIDE in reasons:
             store.add_set_aside(target.stream.source)

@@ -12,7 +12,6 @@ from lakehouse.corrections import corrections
 from lakehouse.corrections.retract import RetractRefused, Wrong, retract
 from lakehouse.settings import Settings
 from lakehouse.spark import tables
-from lakehouse.storage.heartbeats import lease_timeout_s
 
 
 def run(
@@ -28,12 +27,13 @@ def run(
 
     Raises RetractRefused if nothing was ingested, a batch is not finished, or the rows are not selected properly;
     RawIncomplete if raw rows of the given time are deleted; RollupOutdated if the stream's declaration differs from
-    what its rollups were built for; LeaseHeld if another process writes the stream's tables now.
+    what its rollups were built for; LeaseHeld if another process writes the stream's tables for longer
+    than ``WAIT_S``.
     """
     layout, declared = settings.layout, settings.stream(stream)
     if not tables.exists(layout.ledger(stream)):
         raise RetractRefused(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
-    wait = lease_timeout_s(layout)
-    with tables.lease(layout, layout.raw(stream), wait), tables.lease(layout, layout.rollup(stream), wait):
+    raw, built = layout.raw(stream), layout.rollup(stream)
+    with tables.lease(layout, raw, tables.WAIT_S), tables.lease(layout, built, tables.WAIT_S):
         corrections.finish_open(spark, layout, declared)
         return retract(spark, layout, declared, wrong, by, why, dry_run)

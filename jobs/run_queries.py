@@ -36,13 +36,13 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
 
     A query whose conditions are evaluated one by one takes along all other such queries with common streams, and
     shares its scans with them; they then find their work done. Raises LeaseHeld if another process runs this query
-    now; QueryChanged if the query means something other than what its tables were made for; QueryFailed if the query
-    shares scans, and one of its operators raised an error.
+    now, or repairs or maintains it for longer than ``WAIT_S``; QueryChanged if the query means something other than
+    what its tables were made for; QueryFailed if the query shares scans, and one of its operators raised an error.
     """
     asked = settings.query(query)
     if asked.row_scans():
         return _run_together(settings, spark, asked)
-    with tables.lease(settings.layout, settings.layout.queries(query)):
+    with tables.turn(settings.layout, settings.layout.queries(query), "run"):
         one = run_of(settings, spark, query)
         done = one.drain()
         if _is_withdrawn(one):
@@ -85,7 +85,8 @@ def _is_withdrawn(run: QueryRun[Any]) -> bool:
 
 def _comes_along(settings: Settings, query: Query, asked: Query, leases: ExitStack, end: float) -> bool:
     """Take the lease of a query that can run with the given one, until ``end``; return whether that succeeded."""
-    if query != asked and not _goes_on(settings, query):
+    # One that is stopped or changed is left to its own job.
+    if query != asked and not goes_on(settings, query):
         return False
     try:
         leases.enter_context(
@@ -97,11 +98,11 @@ def _comes_along(settings: Settings, query: Query, asked: Query, leases: ExitSta
             raise
         return False
     # Its own job may have finished it meanwhile.
-    return query == asked or _goes_on(settings, query)
+    return query == asked or goes_on(settings, query)
 
 
-def _goes_on(settings: Settings, query: Query) -> bool:
-    """Return whether a query can run with another; a stopped or changed one is left to its own job."""
+def goes_on(settings: Settings, query: Query) -> bool:
+    """Return whether a query can run: it is not stopped, and means what its tables were made for."""
     layout = settings.layout
     meant = read_definition(layout.batch_manifests(query.name))
     is_same = meant in (None, definition_of(query))

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.deviations import WARNINGS
-from lakehouse.storage.control.lease import lease
-from lakehouse.storage.heartbeats import TIMEOUT_S
+from lakehouse.storage.control.lease import WAIT_S, lease
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import append as append_rows
@@ -38,6 +38,9 @@ SCHEMA = """
     sources MAP<STRING, BIGINT> COMMENT 'the keys of those that broke it most, and their rows',
     at TIMESTAMP COMMENT 'when it was checked'
 """
+_NO_RUNS = pa.schema(
+    {"run_id": pa.string(), "success_min": pa.bool_(), "batch_max": pa.int64()}
+).empty_table()
 
 
 def append(home: Home, stream: str, batch: int, verdicts: Sequence[Verdict]) -> str:
@@ -63,7 +66,7 @@ def append(home: Home, stream: str, batch: int, verdicts: Sequence[Verdict]) -> 
     ]
     if read_log(table) is None:
         # Of two that create a table at once, one would change the other's and make its append fail.
-        with lease(home, table, TIMEOUT_S):
+        with lease(home, table, WAIT_S):
             create_table(table, as_json(schema_of(SCHEMA)))
     elif lacking := {*schema_of(SCHEMA).names} - {*arrow_schema(open_table(table)).names}:
         problem = f"{table} is of another Tidemark and has no column {', '.join(sorted(lacking))}"
@@ -79,15 +82,30 @@ def _counted(verdict: Verdict) -> dict[str, Any]:
     return {"judged": counts.judged, "broken": counts.broken, "sources": list(counts.sources)}
 
 
+def last_judged(table: Location, stream: str) -> tuple[int, bool]:
+    """Return the newest batch that this stream's last run had seen, -1 for none, and whether no rule failed in it."""
+    runs = _runs(table, stream)
+    if not len(runs):
+        return -1, True
+    # A run's name begins with its stream, and goes on with its time.
+    last = max(runs.to_pylist(), key=lambda run: str(run["run_id"]))
+    return int(last["batch_max"]), bool(last["success_min"])
+
+
 def verified_through(table: Location, stream: str) -> int:
     """Return the newest batch that a run of this stream without a failure had seen; -1 where there was none."""
+    runs = _runs(table, stream)
+    newest = pc.max(runs.filter(runs["success_min"])["batch_max"]).as_py()
+    return -1 if newest is None else int(newest)
+
+
+def _runs(table: Location, stream: str) -> pa.Table:
+    """Return the runs of a stream: each one's newest batch, and whether no rule failed."""
     log = read_log(table)
     if log is None or not log.files:
-        return -1
+        return _NO_RUNS
     verdicts = dataset(list(log.files))
     # A rule that warns stops nothing.
     judged = (ds.field("stream") == stream) & ~ds.field("table").isin(WARNINGS)
     rows = verdicts.to_table(columns=["run_id", "batch", "success"], filter=judged)
-    runs = rows.group_by("run_id").aggregate([("success", "min"), ("batch", "max")])
-    newest = pc.max(runs.filter(runs["success_min"])["batch_max"]).as_py()
-    return -1 if newest is None else int(newest)
+    return rows.group_by("run_id").aggregate([("success", "min"), ("batch", "max")])

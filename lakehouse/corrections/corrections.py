@@ -108,10 +108,14 @@ def finish_open(
 
 
 @contextmanager
-def writing(target: StreamTables, timeout_s: float = 0) -> Iterator[None]:
-    """Be the one writer of a stream's tables; a correction that was begun is finished first, revisions last."""
+def writing(target: StreamTables, job: str | None = None) -> Iterator[None]:
+    """Be the one writer of a stream's tables; a correction that was begun is finished first, revisions last.
+
+    ``job``: what another process must not do at the same time. Raises LeaseHeld as ``turn``.
+    """
     layout, stream = target.layout, target.stream
-    with tables.lease(layout, layout.raw(stream.name), timeout_s):
+    raw = layout.raw(stream.name)
+    with tables.turn(layout, raw, job) if job else tables.lease(layout, raw, tables.WAIT_S):
         finish_open(target.spark, layout, stream, also=layout.rollup(stream.name))
         yield
         finish_open(target.spark, layout, stream, also=layout.rollup(stream.name))

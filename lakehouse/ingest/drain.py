@@ -26,11 +26,10 @@ from lakehouse.spark import tables
 from lakehouse.spark.session import is_running
 from lakehouse.storage.attempts import Attempts, begin_attempt, end_attempt, read_attempts
 from lakehouse.storage.control.database import ControlUnreachable
-from lakehouse.storage.control.lease import LeaseHeld, lease
+from lakehouse.storage.control.lease import WAIT_S, LeaseHeld, lease
 from lakehouse.storage.control.outcomes import error_text
 from lakehouse.storage.control.session import LeaseLost
 from lakehouse.storage.damaged import DamagedFile
-from lakehouse.storage.heartbeats import TIMEOUT_S
 from lakehouse.storage.stores.store_access import StoreUnavailable
 from lakehouse.storage.tables.integrity import why_failed
 
@@ -113,7 +112,7 @@ def _commit_or_split(records: BatchRecords) -> dict[str, Any] | None:
         with ExitStack() as held:
             if attempts.failed or manifest.is_part:
                 # It may end this process: whoever else is suspected waits, so that its death is not laid at their door.
-                held.enter_context(lease(target.layout, target.layout.attempts("suspects"), TIMEOUT_S))
+                held.enter_context(lease(target.layout, target.layout.attempts("suspects"), WAIT_S))
             begin_attempt(target.layout, target.stream.name, attempts)
             ended = _tried(records, attempts)
         if not isinstance(ended, Attempts):

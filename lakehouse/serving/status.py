@@ -1,7 +1,8 @@
 """Status of a home: versions, quarantine, outcomes of jobs, bridges; reads, never writes."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,32 @@ def status(home: Path | Home) -> Fields:
         aside = read_set_aside(layout, stream["stream"])
         stream["set_aside"] = [{"batch": a.batch, "place": a.place, "error": a.error} for a in aside]
     return found
+
+
+@dataclass(frozen=True)
+class Contents:
+    """When a version was published, the last batch of each stream that is not withheld, and of each query.
+
+    ``queries``: the last batch and the last repair.
+    """
+
+    published_us: int
+    streams: Mapping[str, int]
+    queries: Mapping[str, tuple[int, int]]
+
+
+def published_contents(layout: Home) -> Contents:
+    """Return what the current version holds; nothing before the first one."""
+    withheld = "(SELECT stream FROM withheld)"
+    try:
+        with open_published(layout) as published:
+            asked = published.connection.execute
+            streams = asked(f"SELECT stream, batch FROM streams WHERE stream NOT IN {withheld}").fetchall()
+            queries = asked("SELECT query, batches, repairs FROM queries").fetchall()
+            ((at_us,),) = asked("SELECT published_us FROM publication").fetchall()
+    except NotPublished:
+        return Contents(0, {}, {})
+    return Contents(at_us, dict(streams), {name: (batch, repair) for name, batch, repair in queries})
 
 
 def standing_of(jobs: Sequence[Fields]) -> list[Fields]:

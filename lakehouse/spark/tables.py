@@ -13,8 +13,10 @@ from lakehouse.config.columns import sql_type
 from lakehouse.config.stream import COUNTER_PARTS, Stream
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.control.lease import MERGE_S as MERGE_S
+from lakehouse.storage.control.lease import WAIT_S as WAIT_S
 from lakehouse.storage.control.lease import LeaseHeld as LeaseHeld
 from lakehouse.storage.control.lease import lease as lease
+from lakehouse.storage.control.lease import turn as turn
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import (

@@ -27,8 +27,6 @@ SERVICE = "service"
 BEAT_S, SILENT_S = 5.0, 30.0
 # A service writes one every second; after OLD_S without one it is stalled.
 OLD_S = 60.0
-# How long jobs that people or schedules start beside a service wait for a table that it writes at that time.
-TIMEOUT_S = 120.0
 _NO_FIGURES = {"last_message": None, "messages": 0, "repeated": 0, "files": 0, "waiting_bytes": 0}
 _LONG_AGO = "1970-01-01T00:00:00.000+00:00"
 Facts = dict[str, Any]
@@ -100,11 +98,6 @@ def served_by(layout: Home) -> str | None:
     where = f" on {heartbeat['host']}" if heartbeat.get("host") else ""
     who = f"process {heartbeat['pid']}{where}, heartbeat {heartbeat['age_s']:.0f} s ago"
     return f"`tidemark serve` ({who}) does this on {layout.root}"
-
-
-def lease_timeout_s(layout: Home) -> float:
-    """Return how long a writer waits for a table: only where a service writes it every few seconds."""
-    return TIMEOUT_S if is_served(layout) else 0.0
 
 
 def iso(time_us: int) -> str:

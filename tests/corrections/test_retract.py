@@ -15,7 +15,7 @@ from lakehouse.ingest.sources.manifest import Manifest
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.rollup import rollup
 from lakehouse.settings import Settings, load_settings
-from lakehouse.storage.control.lease import LeaseHeld, files_of, lease
+from lakehouse.storage.control.lease import LeaseHeld, files_of, turn
 from lakehouse.storage.corrections import read_corrections
 from lakehouse.storage.tables.rollup_table import read_marker
 from tests.corrections.test_retention import T0, deviations, forgetful, nodes, reading, take_in
@@ -58,7 +58,7 @@ def test_while_files_of_raw_are_merged_rows_come_in_and_none_are_taken_out(
     before = len(stream.rows("raw", "event_us"))
 
     with ThreadPoolExecutor(1) as pool:
-        with lease(stream.settings.layout, files_of(stream.settings.layout.raw("readings"))):
+        with turn(stream.settings.layout, files_of(stream.settings.layout.raw("readings")), "merge"):
             take_in(stream, "more.ndjson", [reading(1800, "b")])
             with pytest.raises(LeaseHeld, match="another process writes this table now"):
                 merge_raw.run(stream.settings, spark, "readings")

@@ -13,7 +13,7 @@ from jobs import run_dags
 from jobs.running.outcome import reporting
 from lakehouse.serving.status import status
 from lakehouse.settings import Settings, load_settings
-from lakehouse.storage.control.lease import lease
+from lakehouse.storage.control.lease import lease, turn
 from lakehouse.storage.control.outcomes import last_outcome
 from tests.dags.one_dag import dag_run
 from tests.support.readings import write
@@ -244,7 +244,7 @@ def test_a_repair_that_fails_keeps_no_other_query_from_being_checked(
     assert set(dag_run("repair", settings).values()) == {"success", "skipped"}
     dag_run("ingest", settings)
 
-    with lease(settings.layout, settings.layout.repairs("pairs")), reporting(outcomes.append):
+    with turn(settings.layout, settings.layout.repairs("pairs"), "repair"), reporting(outcomes.append):
         states = dag_run("repair", settings)
 
     ended = {(outcome["job"], outcome["stream"]): outcome["ok"] for outcome in outcomes}

@@ -1,4 +1,7 @@
-"""Two homes in one standing Airflow, where a stream fails, another waits, and whatever runs is killed once."""
+"""Two homes in one standing Airflow, where a stream fails, another waits, and whatever runs is killed once.
+
+Nothing is retried. Each part can be run alone, after the start of Airflow: ``-k quiet``, ``-k killed``, ``-k rebuilt``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,8 +59,6 @@ TIDEMARK_CRASH_AT = "var:crash_at"
 # As many cycles as an hour has of the schedule that ships.
 CYCLES = 12
 RECORDS = 60
-# The last part that lands; parts 0 and 1 come before tasks are killed.
-LAST = 8
 NOWHERE = "nowhere"
 # Where a task of each job dies.
 DIES_AT = {
@@ -71,63 +73,80 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass
-class Observed:
-    """What a standing Airflow did with its homes, and what it left."""
+class Homes:
+    """A standing Airflow with two homes; ``parts``: how many have landed in the south, in the north always two."""
 
     north: Settings
     south: Settings
-    dags: list[str] = field(default_factory=list)
-    without_scheduler: str = ""
-    quiet: Rows = field(default_factory=list)
-    quiet_events: Rows = field(default_factory=list)
-    killed: list[str] = field(default_factory=list)
-    south_failed_before: int = 0
-    rebuilt: dict[str, str] = field(default_factory=dict)
-    tasks: Rows = field(default_factory=list)
-    runs: Rows = field(default_factory=list)
-    assets: set[str] = field(default_factory=set)
-    posts: dict[str, Any] = field(default_factory=dict)
-    posted_twice: list[str] = field(default_factory=list)
-    pictures: list[Path] = field(default_factory=list)
-    telling: list[str] = field(default_factory=list)
+    airflow: Standing
+    receiver: Any
+    folder: Path
+    without_scheduler: str
+    parts: int = 2
+
+    def land_south(self) -> None:
+        """Land the next part of each stream of the south."""
+        _land(self.parts, self.south)
+        self.parts += 1
+
+    def is_published(self) -> bool:
+        """Return whether the south has published all that has landed."""
+        return _has(self.south, self.parts, *self.south.streams)
+
+    def posts(self) -> dict[str, Any]:
+        """Return what was posted, by its identity."""
+        posted = zip(self.receiver.identities, self.receiver.found, strict=False)
+        return {identity: json.loads(body) for identity, (_, body) in posted}
 
 
 @pytest.fixture(scope="module")
-def observed(tmp_path_factory: pytest.TempPathFactory) -> Observed:
-    """Both homes while the scheduler is killed, nothing lands, tasks are killed, and a range is rebuilt."""
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Homes]:
+    """Both homes, once the scheduler was killed and two parts have landed and are published."""
     folder = tmp_path_factory.mktemp("homes")
-    seen = Observed(
-        home_of(folder / "north", ("alpha", "beta", "gamma"), NORTH),
-        joined_home(folder / "south", SOUTH),
-    )
-    north, held = seen.north, seen.north.layout.raw("gamma")
+    north = home_of(folder / "north", ("alpha", "beta", "gamma"), NORTH)
+    south = joined_home(folder / "south", SOUTH)
     # A file where the folder of its table should be.
     north.layout.raw("beta").parent.mkdir(parents=True)
     Path(north.layout.raw("beta")).touch()
-    with pytest.MonkeyPatch.context() as patch, receiving() as receiver, lease(north.layout, held):
-        patch.setenv("TIDEMARK_CONFIGS", f"{north.config}:{seen.south.config}")
+    slow = lease(north.layout, north.layout.raw("gamma"))
+    with pytest.MonkeyPatch.context() as patch, receiving() as receiver, slow:
+        patch.setenv("TIDEMARK_CONFIGS", f"{north.config}:{south.config}")
         with serving(north, free_port()) as service:
             airflow = Standing(service)
             _furnish(airflow, receiver.server_port)
-            _land(0, north, seen.south)
+            _land(0, north, south)
             wait_for(lambda: airflow.count("south_rollups", "build", "running", "success"))
-            seen.without_scheduler = _kill_scheduler(service)
+            without_scheduler = _kill_scheduler(service)
         with serving(north, free_port()) as service:
             airflow = Standing(service)
-            seen.dags = sorted(dag["dag_id"] for dag in airflow.listed("dags"))
-            _land(1, north, seen.south)
-            wait_for(lambda: _has(north, 2, "alpha") and _has(seen.south, 2, "alpha", "delta"))
+            _land(1, north, south)
+            made = Homes(north, south, airflow, receiver, folder, without_scheduler)
+            wait_for(lambda: _has(north, 2, "alpha") and made.is_published())
             wait_for(airflow.is_quiet)
-            _wait_for_nothing(airflow, seen)
-            _kill_tasks(airflow, seen)
-            _rebuild(airflow, seen)
-            seen.pictures = take_pictures(service, airflow.token, folder) if BROWSER else []
-            seen.telling = _telling(SECRET, folder)
-            seen.tasks, seen.runs = airflow.tasks(), airflow.runs()
-            seen.assets = {asset["name"] for asset in airflow.listed("assets")}
-        posted = zip(receiver.identities, receiver.found, strict=True)
-        seen.posts = {identity: json.loads(body) for identity, (_, body) in posted}
-        seen.posted_twice = [name for name, times in Counter(receiver.identities).items() if times > 1]
+            yield made
+
+
+@dataclass
+class Quiet:
+    """What ran, and which events were sent, while nothing landed."""
+
+    tasks: Rows = field(default_factory=list)
+    events: Rows = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def quiet(homes: Homes) -> Quiet:
+    """As many cycles of both homes as an hour has of the schedule that ships, while nothing lands."""
+    airflow = homes.airflow
+    before = {row["id"] for row in (*airflow.tasks(), *_events(airflow))}
+    done = airflow.count("south_ingest", "choose", "success")
+    wait_for(lambda: airflow.count("south_ingest", "choose", "success") >= done + CYCLES)
+    seen = Quiet(
+        [task for task in airflow.tasks() if task["id"] not in before],
+        [event for event in _events(airflow) if event["id"] not in before],
+    )
+    counts = Counter(f"{task['dag_id']}.{task['task_id']} {task['state']}" for task in seen.tasks)
+    print(f"in {CYCLES} cycles in which nothing landed: {dict(sorted(counts.items()))}", flush=True)
     return seen
 
 
@@ -159,42 +178,17 @@ def _kill_scheduler(service: Service) -> str:
     return str(failed.value)
 
 
-def _wait_for_nothing(airflow: Standing, seen: Observed) -> None:
-    """Wait for as many cycles of both homes as an hour has of the schedule that ships, while nothing lands."""
-    before = {row["id"] for row in (*airflow.tasks(), *_events(airflow))}
-    done = airflow.count("south_ingest", "choose", "success")
-    wait_for(lambda: airflow.count("south_ingest", "choose", "success") >= done + CYCLES)
-    seen.quiet = [task for task in airflow.tasks() if task["id"] not in before]
-    seen.quiet_events = [event for event in _events(airflow) if event["id"] not in before]
-    counts = Counter(f"{task['dag_id']}.{task['task_id']} {task['state']}" for task in seen.quiet)
-    print(f"in {CYCLES} cycles in which nothing landed: {dict(sorted(counts.items()))}", flush=True)
-
-
 def _events(airflow: Standing) -> Rows:
     return airflow.listed("assets/events", "asset_events")
-
-
-def _kill_tasks(airflow: Standing, seen: Observed) -> None:
-    """Let a task of each job of one home die once, with files of which it has work; then let all go on."""
-    _pause(airflow, "tidemark_ingest", True)
-    seen.south_failed_before = sum(run["state"] == "failed" for run in _of(airflow.runs(), "south_"))
-    for part, (job, point) in enumerate(DIES_AT.items(), start=2):
-        _kill_task(airflow, seen, job, point, part)
-        seen.killed.append(job)
-        print(f"a task of {job} was killed", flush=True)
-    _land(LAST, seen.south)
-    wait_for(lambda: _has(seen.south, LAST + 1, "alpha", "delta"))
-    wait_for(airflow.is_quiet)
-    airflow.run_dag("south_repair")
-    wait_for(airflow.is_quiet)
 
 
 def _pause(airflow: Standing, dag: str, is_paused: bool) -> None:
     airflow.call(f"dags/{dag}", {"is_paused": is_paused}, "PATCH")
 
 
-def _kill_task(airflow: Standing, seen: Observed, job: str, point: str, part: int) -> None:
+def _kill_task(homes: Homes, job: str, point: str) -> None:
     """Land a part, of which a task of a job dies."""
+    airflow = homes.airflow
 
     def crash_at(point: str) -> None:
         airflow.call("variables/crash_at", {"key": "crash_at", "value": point}, "PATCH")
@@ -206,7 +200,7 @@ def _kill_task(airflow: Standing, seen: Observed, job: str, point: str, part: in
         _pause(airflow, dag, True)
     crash_at(NOWHERE if is_alone else point)
     built = airflow.count("south_rollups", "build", "success")
-    _land(part, seen.south)
+    homes.land_south()
     if is_alone:
         wait_for(lambda: airflow.count("south_rollups", "build", "success") >= built + 2)
         wait_for(airflow.is_quiet)
@@ -216,19 +210,6 @@ def _kill_task(airflow: Standing, seen: Observed, job: str, point: str, part: in
         airflow.run_dag(dag)
     wait_for(lambda: airflow.count(dag, "", "failed") > before)
     crash_at(NOWHERE)
-
-
-def _rebuild(airflow: Standing, seen: Observed) -> None:
-    """Rebuild a range as the page of a DAG does, and from the command line, which knows Airflow's home alone."""
-    _pause(airflow, "tidemark_ingest", False)
-    asked = {"from": "2020-09-13", "to": "2020-09-14"}
-    seen.rebuilt["page"] = airflow.run_dag("tidemark_rollups", **asked)
-    command = [str(Path(sys.executable).parent / "airflow"), "dags", "trigger", "tidemark_rollups"]
-    environment = {"AIRFLOW_HOME": str(seen.north.layout.airflow), "PATH": os.environ["PATH"]}
-    words = [*command, "--conf", json.dumps(asked), "--run-id", "by-command"]
-    subprocess.run(words, env=environment, check=True, capture_output=True)
-    seen.rebuilt["command"] = airflow.ended("tidemark_rollups", "by-command")
-    wait_for(airflow.is_quiet)
 
 
 def _telling(secret: str, folder: Path) -> list[str]:
@@ -248,69 +229,92 @@ def _of(rows: Rows, prefix: str, *tasks: str) -> Rows:
     ]
 
 
-def test_a_stream_is_published_beside_one_that_fails_and_one_that_waits(observed: Observed) -> None:
+def test_a_stream_is_published_beside_one_that_fails_and_one_that_waits(homes: Homes) -> None:
+    tasks = homes.airflow.tasks()
     states = {
-        name: {task["state"] for task in _of(observed.tasks, "tidemark_ingest", f"take.{name}")}
-        for name in observed.north.streams
+        name: {task["state"] for task in _of(tasks, "tidemark_ingest", f"take.{name}")}
+        for name in homes.north.streams
     }
 
-    assert published(observed.north, "alpha") == 2 * RECORDS
+    assert published(homes.north, "alpha") == 2 * RECORDS
     assert "success" in states["alpha"]
     assert "failed" not in states["alpha"]
     assert "failed" in states["beta"] and "success" not in states["beta"]
     assert "skipped" in states["gamma"] and "success" not in states["gamma"]
-    assert {task["state"] for task in _of(observed.tasks, "tidemark_publish")} <= {"success", "skipped"}
+    assert {task["state"] for task in _of(tasks, "tidemark_publish")} <= {"success", "skipped"}
 
 
-def test_a_run_that_fails_is_red_and_posted_once(observed: Observed) -> None:
-    red = {f"{run['dag_id']}:{run['dag_run_id']}" for run in observed.runs if run["state"] == "failed"}
-    # The first and the last ones may have failed while Airflow began or was ended.
-    quiet = {f"tidemark_ingest:{task['dag_run_id']}" for task in observed.quiet if task["state"] == "failed"}
+def test_what_fails_in_one_home_leaves_the_other_alone(homes: Homes) -> None:
+    airflow = homes.airflow
+    jobs = ("ingest", "maintain", "publish", "quality", "queries", "repair", "rollups", "watch")
+    dags = sorted(dag["dag_id"] for dag in airflow.listed("dags"))
+    assert dags == sorted(f"{prefix}_{job}" for prefix in ("south", "tidemark") for job in jobs)
+    assets = {asset["name"] for asset in airflow.listed("assets")}
+    assert {"tidemark/raw/beta", "south/raw/alpha", "south/results/near"} <= assets
+    assert not any(run["state"] == "failed" for run in _of(airflow.runs(), "south_"))
+    pools = {task["pool"] for task in _of(airflow.tasks(), "south_", "take", "build", "join", "release")}
+    assert pools == {"south"}
 
-    assert {name for name in red if not name.startswith("south_")} >= quiet
-    assert len(quiet) > 5
-    assert observed.posted_twice == []
-    assert quiet <= {*observed.posts} <= red
-    assert {job["of"] for post in observed.posts.values() for job in post["failed"]} == {"beta"}
-    assert observed.telling == []
+
+def test_a_scheduler_that_was_killed_is_missed_and_the_next_goes_on(homes: Homes) -> None:
+    assert "Airflow's scheduler ended; see " in homes.without_scheduler
+    # Nothing is retried here: what it had begun was begun again.
+    assert 2 in {task["try_number"] for task in homes.airflow.tasks()}
 
 
-def test_while_nothing_lands_an_hour_of_cycles_runs_nothing_but_looks(observed: Observed) -> None:
-    ended = [task for task in observed.quiet if task["state"] not in (None, "running", "queued", "scheduled")]
+def test_a_quiet_hour_of_cycles_runs_nothing_but_looks(quiet: Quiet) -> None:
+    ended = [task for task in quiet.tasks if task["state"] not in (None, "running", "queued", "scheduled")]
     states = {(task["task_id"], task["state"]) for task in ended if not task["dag_id"].endswith("_watch")}
 
-    assert observed.quiet_events == []
-    assert {task["dag_id"].rpartition("_")[2] for task in observed.quiet} <= {"ingest", "watch"}
+    assert quiet.events == []
+    assert {task["dag_id"].rpartition("_")[2] for task in quiet.tasks} <= {"ingest", "watch"}
     skipped = {(f"take.{name}", "skipped") for name in ("alpha", "beta", "gamma", "delta")}
     assert states <= skipped | {("choose", "success"), ("take.beta", "failed")}
     assert len(_of(ended, "south_ingest", "choose")) >= CYCLES
 
 
-def test_what_fails_in_one_home_leaves_the_other_alone(observed: Observed) -> None:
-    jobs = ("ingest", "maintain", "publish", "quality", "queries", "repair", "rollups", "watch")
-    assert observed.dags == sorted(f"{prefix}_{job}" for prefix in ("south", "tidemark") for job in jobs)
-    assert {"tidemark/raw/beta", "south/raw/alpha", "south/results/near"} <= observed.assets
-    assert observed.south_failed_before == 0
-    pools = {task["pool"] for task in _of(observed.tasks, "south_", "take", "build", "join", "release")}
-    assert pools == {"south"}
+def test_a_run_that_fails_while_it_is_quiet_is_red_and_posted_once(homes: Homes, quiet: Quiet) -> None:
+    failed = {f"tidemark_ingest:{task['dag_run_id']}" for task in quiet.tasks if task["state"] == "failed"}
+    wait_for(lambda: failed <= {*homes.posts()})
+    posts = homes.posts()
+    # Of what is posted, the run is red before.
+    red = {f"{run['dag_id']}:{run['dag_run_id']}" for run in homes.airflow.runs() if run["state"] == "failed"}
+
+    assert len(failed) > 5
+    assert failed <= {*posts} <= red
+    assert [name for name, times in Counter(homes.receiver.identities).items() if times > 1] == []
+    assert {job["of"] for post in posts.values() for job in post["failed"]} == {"beta"}
+    assert _telling(SECRET, homes.folder) == []
 
 
-def test_a_scheduler_that_was_killed_is_missed_and_the_next_goes_on(observed: Observed) -> None:
-    assert "Airflow's scheduler ended; see " in observed.without_scheduler
-    # Nothing is retried here: what it had begun was begun again.
-    assert 2 in {task["try_number"] for task in observed.tasks}
+@pytest.mark.parametrize("job", DIES_AT)
+def test_a_task_that_is_killed_is_made_up_for_though_nothing_lands(homes: Homes, job: str) -> None:
+    _kill_task(homes, job, DIES_AT[job])
+
+    # No task is retried, and its event is used up.
+    print(f"a task of {job} was killed; published after {wait_for(homes.is_published):.0f} s", flush=True)
+    wait_for(homes.airflow.is_quiet)
 
 
-def test_a_task_of_any_job_may_be_killed_and_the_next_run_gives_what_undisturbed_ones_do(
-    observed: Observed, tmp_path: Path
-) -> None:
+def test_where_tasks_were_killed_tables_hold_what_undisturbed_runs_give(homes: Homes, tmp_path: Path) -> None:
     whole = joined_home(tmp_path)
-    run_undisturbed(whole, LAST + 1)
+    run_undisturbed(whole, homes.parts)
+    homes.airflow.run_dag("south_repair")
+    wait_for(homes.airflow.is_quiet)
 
-    assert observed.killed == [*DIES_AT]
-    assert content(observed.south) == content(whole)
+    assert homes.is_published()
+    assert content(homes.south) == content(whole)
 
 
-def test_a_range_is_rebuilt_from_the_page_and_from_the_command_line(observed: Observed) -> None:
-    assert observed.rebuilt == {"page": "success", "command": "success"}
-    assert all(picture.stat().st_size > 20_000 for picture in observed.pictures)
+def test_a_range_is_rebuilt_from_the_page_and_from_the_command_line(homes: Homes) -> None:
+    airflow, asked = homes.airflow, {"from": "2020-09-13", "to": "2020-09-14"}
+    command = [str(Path(sys.executable).parent / "airflow"), "dags", "trigger", "tidemark_rollups"]
+    environment = {"AIRFLOW_HOME": str(homes.north.layout.airflow), "PATH": os.environ["PATH"]}
+    words = [*command, "--conf", json.dumps(asked), "--run-id", "by-command"]
+
+    assert airflow.run_dag("tidemark_rollups", **asked) == "success"
+    subprocess.run(words, env=environment, check=True, capture_output=True)
+    assert airflow.ended("tidemark_rollups", "by-command") == "success"
+    wait_for(airflow.is_quiet)
+    pictures = take_pictures(airflow.service, airflow.token, homes.folder) if BROWSER else []
+    assert all(picture.stat().st_size > 20_000 for picture in pictures)

@@ -244,7 +244,13 @@ def _done(environment: Environment, with_leases: bool, name: str, landed: Landed
     """Do an operation; say whether its writer was turned away."""
     from lakehouse.storage.control import lease
 
-    with ExitStack() as switched:
+    taken = lease._taken
+
+    def at_once(take: Any, timeout_s: float, holder: Any) -> Any:
+        return taken(take, 0 if timeout_s == lease.WAIT_S else timeout_s, holder)
+
+    # Who holds it stands still until the one that would wait has ended.
+    with ExitStack() as switched, patch.object(lease, "_taken", at_once):
         if not with_leases:
             switched.enter_context(patch.object(lease, "_is_locked", lambda file: True))
         try:

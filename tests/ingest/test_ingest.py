@@ -277,7 +277,7 @@ def test_lost_landing_folder_is_refused_not_read_twice(lake: Make) -> None:
 def test_second_writer_is_turned_away_at_once(lake: Make) -> None:
     stream = lake()
     with (
-        tables.lease(stream.settings.layout, stream.settings.layout.raw("readings")),
+        tables.turn(stream.settings.layout, stream.settings.layout.raw("readings"), "ingest"),
         pytest.raises(tables.LeaseHeld),
     ):
         stream.ingest()

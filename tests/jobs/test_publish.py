@@ -156,8 +156,9 @@ def two_streams(
 
 
 def test_a_rollup_that_another_process_writes_holds_no_other_stream_up(
-    spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+    spark: SparkSession, lakehouse_of: Callable[[str], Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(publish, "WAIT_S", 0.5)
     settings, rows = two_streams(spark, lakehouse_of)
 
     with (

@@ -12,10 +12,8 @@ from lakehouse.storage.control.lease import is_held, lease
 from lakehouse.storage.control.outcomes import read_all
 from lakehouse.storage.heartbeats import (
     SILENT_S,
-    TIMEOUT_S,
     Heartbeat,
     is_served,
-    lease_timeout_s,
     read_heartbeats,
     served_by,
     service_heartbeat,
@@ -76,12 +74,7 @@ def test_heartbeats_are_no_outcomes_of_jobs(tmp_path: Path) -> None:
 def test_where_no_service_ever_ran_there_is_nothing_to_tell(tmp_path: Path) -> None:
     home = Home(tmp_path)
 
-    assert (service_heartbeat(home), is_served(home), served_by(home), lease_timeout_s(home)) == (
-        None,
-        False,
-        None,
-        0.0,
-    )
+    assert (service_heartbeat(home), is_served(home), served_by(home)) == (None, False, None)
 
 
 def test_a_service_is_alive_while_it_holds_its_lease_and_no_longer(tmp_path: Path) -> None:
@@ -91,7 +84,6 @@ def test_a_service_is_alive_while_it_holds_its_lease_and_no_longer(tmp_path: Pat
         told = service_heartbeat(home)
         assert told is not None and told["is_alive"] and told["age_s"] < 5
         assert "process 4711" in str(served_by(home))
-        assert lease_timeout_s(home) == TIMEOUT_S
 
     assert not is_served(home)
     assert (service_heartbeat(home) or {})["state"] == "running"

@@ -274,20 +274,24 @@ def doubts_about(layout: Home, query: Query, since_us: int | None) -> list[Doubt
     ]
 
 
-def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: bool = True) -> bool:
+def is_behind(
+    layout: Home, query: str, streams: Sequence[str], is_repaired: bool = True, of: str | None = None
+) -> bool:
     """Return whether a query has ingest batches to read or batches to repair, so that raw rows must stay.
 
     So they must while its results rest on retracted rows, as answers are recomputed from raw.
 
-    Without ``is_repaired``, the kind has no repair, and only unfinished batches count.
+    Without ``is_repaired``, the kind has no repair, and only unfinished batches count; with ``of``, only those of one
+    of its streams.
     """
     last = finished(layout, query)
     manifest = last_manifest(layout.batch_manifests(query), "batch", last)
     taken = manifest.spans if manifest else tuple((0, 0) for _ in streams)
     lasts = [read_extent(layout, stream).batch for stream in streams]
-    if any(through < newest for (_, through), newest in zip(taken, lasts, strict=True)):
+    reached = zip(streams, taken, lasts, strict=True)
+    if any(through < newest for name, (_, through), newest in reached if of in (None, name)):
         return True
-    if waiting_retractions(layout, query, streams):
+    if any(of in (None, name) for name, _ in waiting_retractions(layout, query, streams)):
         return True
     done = repaired(layout, query) if is_repaired else last
     return manifest is not None and done < manifest.number

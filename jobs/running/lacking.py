@@ -1,0 +1,65 @@
+"""What the DAGs after ingest have yet to do of a stream, because a task of theirs failed or the DAG was paused.
+
+An event of a stream's news starts them once. Where one of them has ended with less than the ledger holds, ingest sends
+the event again, and asks for that here. What only a change helps counts as done: a rule that does not hold, a query
+that is stopped, tables of another declaration.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jobs.run_queries import goes_on
+from jobs.running.outcome import ALL_STREAMS
+from jobs.running.scheduled import configured
+from lakehouse.queries.kind import Query
+from lakehouse.queries.runtime.batch_manifest import finished, is_behind, last_repair
+from lakehouse.rollup.rollup import is_current
+from lakehouse.serving.status import Contents, published_contents
+from lakehouse.settings import Settings
+from lakehouse.storage.corrections import read_corrections, unfinished
+from lakehouse.storage.ledger import read_extent
+from lakehouse.storage.tables.rollup_table import read_marker
+
+
+def lacking(stream: str, params: Mapping[str, Any]) -> list[str]:
+    """Return the DAG that lacks what is finished of a stream, and which stream or query of it; empty if none does.
+
+    Cost: a look at the newest files of each table.
+    """
+    settings = configured(params)
+    layout, batch = settings.layout, read_extent(settings.layout, stream).batch
+    if not batch or not is_current(layout, settings.stream(stream)):
+        return []
+    if read_marker(layout.rollup(stream)).batch < batch or unfinished(read_corrections(layout, stream)):
+        return ["rollups", stream]
+    queries = [each for each in settings.registered.values() if stream in each.streams]
+    queries = [each for each in queries if goes_on(settings, each)]
+    behind = [each.name for each in queries if is_behind(layout, each.name, each.streams, False, stream)]
+    if behind:
+        return ["queries", behind[0]]
+    held = published_contents(layout)
+    if not _is_published(settings, stream, batch, held):
+        return _unpublished(settings, stream, batch)
+    return [] if all(_holds(settings, each, held) for each in queries) else ["publish", ALL_STREAMS]
+
+
+def _is_published(settings: Settings, stream: str, batch: int, held: Contents) -> bool:
+    """Return whether a version holds a stream up to a batch, and was made since its last correction."""
+    corrected_s = (done.at.timestamp() for done in read_corrections(settings.layout, stream))
+    return held.streams.get(stream) == batch and held.published_us / 1e6 > max(corrected_s, default=0)
+
+
+def _unpublished(settings: Settings, stream: str, batch: int) -> list[str]:
+    """Return who lacks a stream that is not published: its checks, or the publish unless they have failed."""
+    from quality.history import last_judged
+
+    judged, has_passed = last_judged(settings.layout.quality, stream)
+    if judged < batch:
+        return ["quality", stream]
+    return ["publish", ALL_STREAMS] if has_passed else []
+
+
+def _holds(settings: Settings, query: Query, held: Contents) -> bool:
+    """Return whether a version holds all finished batches and repairs of a query."""
+    own = finished(settings.layout, query.name), last_repair(settings.layout, query.name)
+    return own == (0, 0) or held.queries.get(query.name) == own
