@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.running.command import run_for
-from lakehouse.config.problems import Permanent
+from lakehouse.config.problems import ConfigError, Permanent, Problem
 from lakehouse.config.stream import instant_us
 from lakehouse.corrections import corrections
 from lakehouse.corrections.rebuild import plan_all
@@ -63,15 +63,28 @@ def rebuild(
 
 
 def run_or_rebuild(params: Mapping[str, Any]) -> Callable[..., dict[str, Any]]:
-    """Return ``run``, or a function that rebuilds the range given by ``from`` and ``to`` of a DAG's parameters."""
-    ends = [instant_us(params[name]) if params.get(name) else None for name in ("from", "to")]
-    if ends == [None, None]:
+    """Return ``run``, or a function that rebuilds the range given by ``from`` and ``to`` of a DAG's parameters.
+
+    Raises ConfigError if one is no time, or the range is empty.
+    """
+    start, end = (_end_of_range(params, name) for name in ("from", "to"))
+    if start is None and end is None:
         return run
+    if start is not None and end is not None and start >= end:
+        raise ConfigError("parameters", [Problem("to", repr(params["to"]), "a time after `from`")])
 
     def rebuild_range(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
-        return rebuild(settings, spark, stream, *ends)
+        return rebuild(settings, spark, stream, start, end)
 
     return rebuild_range
+
+
+def _end_of_range(params: Mapping[str, Any], name: str) -> int | None:
+    try:
+        return instant_us(params[name]) if params.get(name) else None
+    except ValueError as error:
+        expected = str(error).removeprefix("expected ")
+        raise ConfigError("parameters", [Problem(name, repr(params[name]), expected)]) from None
 
 
 main = partial(run_for, "stream", run)

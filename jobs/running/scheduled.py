@@ -11,6 +11,7 @@ from typing import Any
 
 from jobs.running.outcome import ALL_STREAMS, job_of, log_figures, recorded, reporting
 from lakehouse.config.config_paths import config_file, given_home
+from lakehouse.config.problems import ConfigError, Problem, nearest
 from lakehouse.config.problems import Permanent as Permanent
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.control.outcomes import error_text as error_text
@@ -21,6 +22,7 @@ from lakehouse.storage.ownership import keep_private
 
 log = logging.getLogger(__name__)
 Run = Callable[..., dict[str, Any]]
+_PARAMETERS = ("streams", "queries", "from", "to", "config")
 # Airflow calls tasks with the parameters of a run alone.
 _CONFIGURED: list[Settings] = []
 
@@ -38,9 +40,14 @@ def configured_as(settings: Settings) -> Iterator[None]:
 def configured(params: Mapping[str, Any]) -> Settings:
     """Return the settings that a DAG's parameters and the environment name.
 
-    Raises ConfigError with every problem of the configuration.
+    Raises ConfigError with every problem of the configuration, or with parameters that no DAG has: a run that leaves
+    a misspelt one out would do something else.
     """
     keep_private()
+    if unknown := params.keys() - _PARAMETERS:
+        raise ConfigError(
+            "parameters", [Problem(n, "a value", nearest(n, _PARAMETERS)) for n in sorted(unknown)]
+        )
     named = params.get("config")
     if _CONFIGURED and not named:
         return _CONFIGURED[-1]

@@ -17,6 +17,8 @@ from airflow.sdk.api.datamodels._generated import DagRun
 from airflow.sdk.exceptions import AirflowFailException
 
 from dags import _step
+from jobs import build_rollups
+from jobs.running.scheduled import configured
 from lakehouse.config.problems import ConfigError, EngineEnded, NotDeclared
 from lakehouse.ingest.sources.kafka import BrokerFailed
 from lakehouse.rollup.rollup import RollupOutdated
@@ -235,6 +237,19 @@ def test_a_range_to_build_again_is_given_in_iso_times(value: str, is_right: bool
             _resolve("rollups", end, value)
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"from": "2026-13-01"}, "from: found '2026-13-01'; expected an ISO date or time"),
+        ({"from": "2026-01-02", "to": "2026-01-02"}, "to: found '2026-01-02'; expected a time after `from`"),
+        ({"to": "2026-01-05T25:00"}, "to: found '2026-01-05T25:00'; expected an ISO date or time"),
+    ],
+)
+def test_a_range_that_is_none_fails_at_once_with_its_parameter(asked: dict[str, str], message: str) -> None:
+    with pytest.raises(AirflowFailException, match=message):
+        _step.failing_at_once(build_rollups.run_or_rebuild)(asked)
+
+
 @pytest.mark.parametrize("value", ["", "a b", "a;b", "Telemetry", "a,,b"])
 def test_a_stream_parameter_that_is_no_list_of_names_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="does not match"):
@@ -332,3 +347,11 @@ def test_airflow_reads_the_dag_files_of_the_folder_and_no_other() -> None:
     from airflow.dag_processing.importers.python_importer import PythonDagImporter
 
     assert sorted(Path(path).stem for path in PythonDagImporter().list_dag_files(FOLDER)) == NAMES
+
+
+def test_a_parameter_that_no_dag_has_fails_at_once_with_what_was_meant() -> None:
+    names = {param for name in NAMES for param in _dag(name).params}
+    configured(dict.fromkeys(names))
+
+    with pytest.raises(AirflowFailException, match=r"form: found a value; expected .*did you mean from\?"):
+        _step.failing_at_once(configured)({"form": "2026-01-05"})
