@@ -5,12 +5,13 @@ the event again, and asks for that here. What only a change helps counts as done
 that is stopped, tables of another declaration.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from jobs.run_queries import goes_on
 from jobs.running.outcome import ALL_STREAMS
-from jobs.running.scheduled import configured
+from jobs.running.scheduled import configured, error_text
 from lakehouse.queries.kind import Query
 from lakehouse.queries.runtime.batch_manifest import finished, is_behind, last_repair
 from lakehouse.rollup.rollup import is_current
@@ -20,13 +21,24 @@ from lakehouse.storage.corrections import read_corrections, unfinished
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.tables.rollup_table import read_marker
 
+log = logging.getLogger(__name__)
+
 
 def lacking(stream: str, params: Mapping[str, Any]) -> list[str]:
     """Return the DAG that lacks what is finished of a stream, and which stream or query of it; empty if none does.
 
-    Cost: a look at the newest files of each table.
+    Cost: a look at the newest files of each table. A table that cannot be read is no fault of ingest: its own job says
+    what is wrong with it.
     """
     settings = configured(params)
+    try:
+        return _lacking(settings, stream)
+    except Exception as error:
+        log.warning("%s: what lacks its news cannot be told: %s", stream, error_text(error))
+        return []
+
+
+def _lacking(settings: Settings, stream: str) -> list[str]:
     layout, batch = settings.layout, read_extent(settings.layout, stream).batch
     if not batch or not is_current(layout, settings.stream(stream)):
         return []

@@ -15,6 +15,7 @@ from jobs.running.lacking import lacking
 from lakehouse.queries.runtime.reset_query import forget
 from lakehouse.settings import Settings
 from lakehouse.spark.session import build_session
+from lakehouse.storage.control.lease import turn
 from tests.dags.one_dag import dag_run
 from tests.support.standing_airflow import joined_home, land
 
@@ -91,11 +92,8 @@ def test_news_that_a_failed_task_has_used_up_are_sent_again_later_and_no_others(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _take_in(home, 0)
-    # A file where the folder of a table should be stops its job.
-    table = Path(home.layout.rollup("alpha"))
-    table.parent.mkdir()
-    table.touch()
-    states = dag_run("rollups", home)
+    with turn(home.layout, home.layout.rollup("alpha"), "build"):
+        states = dag_run("rollups", home)
     assert (states["build.alpha"], states["build.delta"]) == ("failed", "success")
     for name in CHAIN[1:]:
         dag_run(name, home)
@@ -103,10 +101,20 @@ def test_news_that_a_failed_task_has_used_up_are_sent_again_later_and_no_others(
     assert _taken(home) == ("skipped", "skipped"), "too early"
     monkeypatch.setattr(_events, "AGAIN", timedelta(0))
     assert _taken(home) == ("success", "skipped")
-    table.unlink()
     assert _taken(home) == ("success", "skipped")
     for name in CHAIN:
         assert dag_run(name, home)[""] == "success"
+    assert _taken(home) == ("skipped", "skipped")
+
+
+def test_a_table_that_cannot_be_read_is_no_fault_of_ingest(home: Settings) -> None:
+    _take_in(home, 0)
+    # A file where the folder of a table should be stops its job.
+    table = Path(home.layout.rollup("alpha"))
+    table.parent.mkdir(exist_ok=True)
+    table.touch()
+
+    assert lacking("alpha", PARAMS) == []
     assert _taken(home) == ("skipped", "skipped")
 
 
