@@ -5,16 +5,11 @@ finds nothing new starts nothing; a task whose process was killed says it at its
 tasks that failed, or a DAG that was paused, are sent again.
 """
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import Asset
 
-# The first wait before an event is sent again, which is doubled each time, and the longest.
-AGAIN, AGAIN_AT_MOST = timedelta(minutes=1), timedelta(hours=1)
-# The tasks of DAGs that news start.
-_TASKS = {"rollups": "build.{}", "queries": "join.{}", "quality": "check.{}", "publish": "release"}
-_GOING_ON = ["scheduled", "queued", "running", "restarting", "up_for_retry", "up_for_reschedule", "deferred"]
+from dags._again import times_sent_again
 
 
 def report(context: Any, result: Any) -> None:
@@ -33,7 +28,7 @@ def report_change(context: Any, result: Any) -> None:
     (target,) = context["task"].outlets
     again = 0
     if not is_changed(target, result["position"]):
-        again = _times_sent_again(target, context, result.get("lacking"))
+        again = times_sent_again(_last_event(target), context["ti"], result.get("lacking"))
         if not again:
             raise AirflowSkipException("nothing is new since the last event")
     extra = {"position": result["position"]} | ({"again": again} if again else {})
@@ -53,28 +48,6 @@ def is_changed(target: Asset, position: Any) -> bool:
     """Return whether a table is elsewhere than its last event said."""
     before = _last_event(target)
     return bool(position) and not (before and (before.extra or {}).get("position") == position)
-
-
-def _times_sent_again(target: Asset, context: Any, lacking: list[str] | None) -> int:
-    """Return how often an event will have been sent again, 0 if it is not to be sent: not yet, or not at all."""
-    before = _last_event(target)
-    if not lacking or not before:
-        return 0
-    times = int((before.extra or {}).get("again", 0))
-    is_early = datetime.now(UTC) < before.timestamp + wait_before(times)
-    return 0 if is_early or goes_on(context["ti"], *lacking) else times + 1
-
-
-def wait_before(times: int) -> timedelta:
-    """Return how long an event waits to be sent again after it was sent again so many times."""
-    return min(AGAIN * (1 << min(times, 20)), AGAIN_AT_MOST)
-
-
-def goes_on(ti: Any, dag: str, name: str) -> bool:
-    """Return whether a DAG has a task of a stream or query that has not ended, or is yet to start a run."""
-    dag_id, task_id = f"{ti.dag_id.rpartition('_')[0]}_{dag}", _TASKS[dag].format(name)
-    tasks = ti.get_ti_count(dag_id=dag_id, task_ids=[task_id], states=_GOING_ON)
-    return bool(tasks or ti.get_dr_count(dag_id=dag_id, states=["queued"]))
 
 
 def _last_event(target: Asset) -> Any:

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from jobs.running.command import run_for
 from lakehouse.engine import engine_of
-from lakehouse.queries.kind import Query, definition_of, kind_of
+from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch_manifest import Wanted, waiting_retractions
-from lakehouse.queries.runtime.failure import QueryFailed, read_failure
+from lakehouse.queries.runtime.failure import QueryFailed, goes_on, read_failure
 from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.queries.runtime.run import QueryRun, add_all
 from lakehouse.queries.runtime.scan.readers import scan_group
@@ -25,7 +25,6 @@ from lakehouse.queries.runtime.withdrawal import drain_withdrawals
 from lakehouse.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import cores_of
-from lakehouse.storage.query_meaning import read_definition
 
 # How long a query waits for others that share its scans and are run, repaired or maintained now.
 TIMEOUT_S = 600
@@ -86,7 +85,7 @@ def _is_withdrawn(run: QueryRun[Any]) -> bool:
 def _comes_along(settings: Settings, query: Query, asked: Query, leases: ExitStack, end: float) -> bool:
     """Take the lease of a query that can run with the given one, until ``end``; return whether that succeeded."""
     # One that is stopped or changed is left to its own job.
-    if query != asked and not goes_on(settings, query):
+    if query != asked and not goes_on(settings.layout, query):
         return False
     try:
         leases.enter_context(
@@ -98,15 +97,7 @@ def _comes_along(settings: Settings, query: Query, asked: Query, leases: ExitSta
             raise
         return False
     # Its own job may have finished it meanwhile.
-    return query == asked or goes_on(settings, query)
-
-
-def goes_on(settings: Settings, query: Query) -> bool:
-    """Return whether a query can run: it is not stopped, and means what its tables were made for."""
-    layout = settings.layout
-    meant = read_definition(layout.batch_manifests(query.name))
-    is_same = meant in (None, definition_of(query))
-    return is_same and read_failure(layout, query.name) is None
+    return query == asked or goes_on(settings.layout, query)
 
 
 def run_of(settings: Settings, spark: SparkSession, query: str) -> QueryRun[Any]:

@@ -1,4 +1,4 @@
-"""What the DAGs after ingest have yet to do of a stream, because a task of theirs failed or the DAG was paused.
+"""Steps after ingest that have not been done of a stream, because their task failed or their DAG was paused.
 
 An event of a stream's news starts them once. Where one of them has ended with less than the ledger holds, ingest sends
 the event again, and asks for that here. What only a change helps counts as done: a rule that does not hold, a query
@@ -9,11 +9,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from jobs.run_queries import goes_on
 from jobs.running.outcome import ALL_STREAMS
 from jobs.running.scheduled import configured, error_text
 from lakehouse.queries.kind import Query
 from lakehouse.queries.runtime.batch_manifest import finished, is_behind, last_repair
+from lakehouse.queries.runtime.failure import goes_on
 from lakehouse.rollup.rollup import is_current
 from lakehouse.serving.status import Contents, published_contents
 from lakehouse.settings import Settings
@@ -44,15 +44,15 @@ def _lacking(settings: Settings, stream: str) -> list[str]:
         return []
     if read_marker(layout.rollup(stream)).batch < batch or unfinished(read_corrections(layout, stream)):
         return ["rollups", stream]
-    queries = [each for each in settings.registered.values() if stream in each.streams]
-    queries = [each for each in queries if goes_on(settings, each)]
-    behind = [each.name for each in queries if is_behind(layout, each.name, each.streams, False, stream)]
+    readers = (query for query in settings.registered.values() if stream in query.streams)
+    queries = [query for query in readers if goes_on(layout, query)]
+    behind = [query.name for query in queries if is_behind(layout, query.name, query.streams, False, stream)]
     if behind:
         return ["queries", behind[0]]
     held = published_contents(layout)
     if not _is_published(settings, stream, batch, held):
         return _unpublished(settings, stream, batch)
-    return [] if all(_holds(settings, each, held) for each in queries) else ["publish", ALL_STREAMS]
+    return [] if all(_holds(settings, query, held) for query in queries) else ["publish", ALL_STREAMS]
 
 
 def _is_published(settings: Settings, stream: str, batch: int, held: Contents) -> bool:

@@ -22,7 +22,7 @@ from lakehouse.storage.ownership import keep_private
 
 log = logging.getLogger(__name__)
 Run = Callable[..., dict[str, Any]]
-_PARAMETERS = ("streams", "queries", "from", "to", "config")
+PARAMETERS = ("streams", "queries", "from", "to", "config")
 # Airflow calls tasks with the parameters of a run alone.
 _CONFIGURED: list[Settings] = []
 
@@ -44,9 +44,9 @@ def configured(params: Mapping[str, Any]) -> Settings:
     a misspelt one out would do something else.
     """
     keep_private()
-    if unknown := params.keys() - _PARAMETERS:
+    if unknown := params.keys() - PARAMETERS:
         raise ConfigError(
-            "parameters", [Problem(n, "a value", nearest(n, _PARAMETERS)) for n in sorted(unknown)]
+            "parameters", [Problem(n, "a value", nearest(n, PARAMETERS)) for n in sorted(unknown)]
         )
     named = params.get("config")
     if _CONFIGURED and not named:

@@ -66,10 +66,7 @@ def status(home: Path | Home) -> Fields:
 
 @dataclass(frozen=True)
 class Contents:
-    """When a version was published, the last batch of each stream that is not withheld, and of each query.
-
-    ``queries``: the last batch and the last repair.
-    """
+    """The content of a version: the last batch of streams that are not withheld, last batch and repair of queries."""
 
     published_us: int
     streams: Mapping[str, int]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dags import _events
+from dags import _again
 from jobs import build_rollups
 from jobs.running.lacking import lacking
 from lakehouse.queries.runtime.reset_query import forget
@@ -99,7 +99,7 @@ def test_news_that_a_failed_task_has_used_up_are_sent_again_later_and_no_others(
         dag_run(name, home)
 
     assert _taken(home) == ("skipped", "skipped"), "too early"
-    monkeypatch.setattr(_events, "AGAIN", timedelta(0))
+    monkeypatch.setattr(_again, "AGAIN", timedelta(0))
     assert _taken(home) == ("success", "skipped")
     assert _taken(home) == ("success", "skipped")
     for name in CHAIN:
@@ -119,7 +119,7 @@ def test_a_table_that_cannot_be_read_is_no_fault_of_ingest(home: Settings) -> No
 
 
 def test_an_event_waits_twice_as_long_each_time_and_an_hour_at_most() -> None:
-    minutes = [_events.wait_before(times) / timedelta(minutes=1) for times in (0, 1, 2, 5, 6, 10_000)]
+    minutes = [_again.wait_before(times) / timedelta(minutes=1) for times in (0, 1, 2, 5, 6, 10_000)]
 
     assert minutes == [1, 2, 4, 32, 60, 60]
 
@@ -150,7 +150,7 @@ def test_no_event_is_sent_while_the_task_that_it_is_for_goes_on(home: Settings, 
     (made,) = (getattr(import_module(f"dags.{dag}"), dag)(each) for each in airflow_homes())
     going = [GoingOn(*each) for each in ((0, 0), (1, 0), (0, 1))]
 
-    assert [_events.goes_on(each, dag, name) for each in going] == [False, True, True]
+    assert [_again.goes_on(each, dag, name) for each in going] == [False, True, True]
     for each in going:
         dag_id, task_id = each.asked[-1]
         assert dag_id == made.dag_id and made.has_task(task_id)

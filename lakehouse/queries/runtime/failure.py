@@ -7,8 +7,10 @@ import json
 from dataclasses import asdict, dataclass
 
 from lakehouse.config.problems import Permanent
+from lakehouse.queries.kind import Query, definition_of
 from lakehouse.storage.control.manifests import Manifests, Row, remove
 from lakehouse.storage.layout import Home
+from lakehouse.storage.query_meaning import read_definition
 
 
 class QueryFailed(Permanent, RuntimeError):
@@ -37,6 +39,12 @@ def read_failure(layout: Home, query: str) -> Failure | None:
     """Return why a query is stopped, or None if it is not."""
     row = _of(layout, query).read(1)
     return Failure(**json.loads(row.body)) if row else None
+
+
+def goes_on(layout: Home, query: Query) -> bool:
+    """Return whether a query can run: it is not stopped, and means what its tables were made for."""
+    meant = read_definition(layout.batch_manifests(query.name))
+    return meant in (None, definition_of(query)) and read_failure(layout, query.name) is None
 
 
 def write_failure(layout: Home, query: str, stopped: Failure) -> None:
