@@ -58,7 +58,8 @@ def compile_aggregates() -> None:
     aggregates = tuple(Aggregate(name, side, 0) for name, side in functions)  # type: ignore[arg-type]
     shapes = {
         "factorised": Shape(((0,), (0,)), (True, False), aggregates),
-        "multiway": Shape(((0,), (0, 1), (1,)), (True, False, True), aggregates),
+        "view_tree": Shape(((0,), (0, 1), (1,)), (True, False, True), aggregates),
+        "multiway": Shape(((0, 2), (0, 1), (1, 2)), (True, False, True), aggregates),
     }
     for method, shape in shapes.items():
         enter = np.sort(dice.integers(0, 60, count)) - dice.integers(0, 9, count)

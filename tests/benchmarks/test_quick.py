@@ -66,7 +66,10 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "exact": {"exact_times_double"},
         "figures": {"seconds_per_tuple", "bytes"},
         "windows": {"windows_us_per_tuple", "windows_bytes", "maximum_us_per_tuple"},
-        "chains": {"chain_sum_ms_10000_rows_1000_keys", "chain_extremes_ms_10000_rows_1000_keys"},
+        "chains": {
+            *("chain_sum_ms_10000_rows_1000_keys", "chain_extremes_ms_10000_rows_1000_keys"),
+            *("circle_sum_ms_10000_rows_100_keys", "circle_extremes_ms_10000_rows_100_keys"),
+        },
         "drift": {"float_drift"},
         "peers": {"peers"},
         "fire": {"fires"},

@@ -18,7 +18,11 @@ from infra.compile_kernels import compile_aggregates, compile_others, compile_pa
         (compile_pairs, ("late_join.kernels.qjoin.join_rows", "late_join.repair.join_in_order")),
         (
             compile_aggregates,
-            ("join_aggregate.kernels.factorised.answer", "join_aggregate.kernels.credit.enter_rows"),
+            (
+                "join_aggregate.kernels.factorised.answer",
+                "join_aggregate.kernels.view_tree.spread",
+                "join_aggregate.kernels.credit.enter_rows",
+            ),
         ),
         (
             compile_others,

@@ -31,13 +31,25 @@ def methods_for(shape: Shape) -> tuple[tuple[str, str | None], ...]:
     return tuple((name, _why_not(name, shape)) for name in METHODS)
 
 
-def cheapest(shape: Shape) -> tuple[str, str]:
-    """Return the cheapest method that can run a shape, and why it is that one."""
+def cheapest(shape: Shape, slack_us: int = 0) -> tuple[str, str]:
+    """Return the method that costs least for a shape, and why; ``slack_us``: how late rows may still revise answers.
+
+    In a circle rows have to meet. MTC lets each do so once, a view tree again when it leaves; but a late row costs a
+    view tree what it meets, and MTC all ticks that it revises, twice.
+    """
     if shape.has_one_key:
         return "factorised", "all streams are joined on the same attributes, so no row has to meet another"
-    if (why_not := _why_not("view_tree", shape)) is None:
+    if join_tree(shape).count(-1) == 1:
         return "view_tree", "the attributes form a tree, so a row meets what is known of each key beside it"
-    return "multiway", f"rows have to meet, for view_tree cannot run this: {why_not}"
+    if slack_us:
+        return (
+            "view_tree",
+            "the streams are joined in a circle, and late rows within SLACK cost what they meet",
+        )
+    return (
+        "multiway",
+        "the streams are joined in a circle, where rows have to meet, and no late rows are expected",
+    )
 
 
 def build(name: str, shape: Shape, slack_us: int = 0) -> JoinAggregate:
@@ -65,8 +77,6 @@ def _why_not(name: str, shape: Shape) -> str | None:
         return "not all streams are joined on the same attributes"
     if name in ("tuple_count", "incremental") and shape.sides > 2:
         return f"it joins two streams, this query has {shape.sides}"
-    if name == "view_tree" and join_tree(shape) is None:
-        return "the streams are joined in a circle"
     extremes = {each.function for each in shape.aggregates} & {"min", "max"}
     if name == "incremental" and extremes:
         asked = " and ".join(each.upper() for each in sorted(extremes))

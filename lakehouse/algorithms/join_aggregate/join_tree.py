@@ -8,48 +8,38 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Shape
 
 
-def join_tree(shape: Shape) -> tuple[int, ...] | None:
-    """Return the parent of each side, -1 for the root, as shallow as can be; None for a join that is cyclic.
+def join_tree(shape: Shape) -> tuple[int, ...]:
+    """Return the parent of each side, -1 for the root; of a cyclic join for each side of its *core*.
 
-    A spanning tree with the most shared attributes is a join tree if there is one (Bernstein and Goodman 1981).
+    A side is an ear of another that carries all attributes by which it is tied to any. Ears are cut off until there is
+    none: what remains is the root, or the core (Graham 1979; Yu and Ozsoyoglu 1979). All ears of a round go at once,
+    so that the root is in the middle.
 
     >>> from lakehouse.algorithms.join_aggregate.contract import Shape
     >>> join_tree(Shape(((0,), (0, 1), (1,)), (False,) * 3))
     (1, -1, 1)
-    >>> join_tree(Shape(((0, 1), (1, 2), (0, 2)), (False,) * 3))
+    >>> join_tree(Shape(((0, 1), (1, 2), (0, 2), (2, 3), (3,)), (False,) * 5))
+    (-1, -1, -1, 1, 3)
     """
-    trees = [_spanning(shape, root) for root in range(shape.sides)]
-    if not _is_join_tree(shape, trees[0]):
-        return None
-    return min(trees, key=lambda tree: max(_depth(tree, side) for side in range(shape.sides)))
+    parents, left = [-1] * shape.sides, set(range(shape.sides))
+    while ears := _ears(shape, left):
+        for side, parent in ears.items():
+            parents[side] = parent
+        left -= set(ears)
+    return tuple(parents)
 
 
 def shared(shape: Shape, parents: tuple[int, ...], side: int) -> set[int]:
-    """Return the attributes that a side and its parent carry; none of the root."""
+    """Return the attributes that a side and its parent carry; none of a root."""
     return set(shape.attributes[side]) & set(shape.attributes[parents[side]]) if parents[side] >= 0 else set()
 
 
-def _spanning(shape: Shape, root: int) -> tuple[int, ...]:
-    """Return a spanning tree of the most shared attributes, side by side as it grows from the root (Prim)."""
-    parents = {root: -1}
-    while len(parents) < shape.sides:
-        edges = (
-            (len(set(shape.attributes[side]) & set(shape.attributes[near])), -near, -side)
-            for side in range(shape.sides)
-            for near in parents
-            if side not in parents
-        )
-        _, near, side = max(edges)
-        parents[-side] = -near
-    return tuple(parents[side] for side in range(shape.sides))
-
-
-def _is_join_tree(shape: Shape, parents: tuple[int, ...]) -> bool:
-    """Tell if the sides that carry an attribute are tied by edges that share it, whichever it is."""
-    ties = sum(len(shared(shape, parents, side)) for side in range(shape.sides))
-    carried = sum(len(set(own)) for own in shape.attributes)
-    return ties == carried - len({number for own in shape.attributes for number in own})
-
-
-def _depth(parents: tuple[int, ...], side: int) -> int:
-    return 0 if parents[side] < 0 else 1 + _depth(parents, parents[side])
+def _ears(shape: Shape, left: set[int]) -> dict[int, int]:
+    """Return ears of sides that stay, with these sides."""
+    carried, ears = [set(own) for own in shape.attributes], dict[int, int]()
+    for side in sorted(left, reverse=True):
+        ties = carried[side] & set[int]().union(*(carried[other] for other in left - {side}))
+        holders = [other for other in left - set(ears) - {side} if ties <= carried[other]]
+        if holders and side not in ears.values():
+            ears[side] = max(holders, key=lambda other: (len(carried[other]), -other))
+    return ears

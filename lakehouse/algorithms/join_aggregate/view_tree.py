@@ -3,7 +3,8 @@
     A(x) - B(x, y) - C(y)     per x what A's rows come to, per y what C's do; each (x, y) of B has both at hand
 
 A row changes the views from its side up to the root. No result is ever listed, and a row that comes late meets the
-views as they were.
+views as they were. Sides that are joined in a circle have no tree: there a row meets the rows of the others, those
+alike at once.
 """
 
 from typing import Any
@@ -13,14 +14,15 @@ import numpy as np
 from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, ascending, fitted
 from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.factorised import Lanes
-from lakehouse.algorithms.join_aggregate.join_tree import join_tree, shared
 from lakehouse.algorithms.join_aggregate.kernels import view_cells
-from lakehouse.algorithms.join_aggregate.kernels import view_tree as kernels
 from lakehouse.algorithms.join_aggregate.kernels.digits import places, with_wider_sums
 from lakehouse.algorithms.join_aggregate.kernels.envelopes import copy_steps
 from lakehouse.algorithms.join_aggregate.kernels.keys import put_in_slots
-from lakehouse.algorithms.join_aggregate.kernels.rings import Layout
+from lakehouse.algorithms.join_aggregate.kernels.view_answers import list_gains
+from lakehouse.algorithms.join_aggregate.kernels.view_tree import spread
+from lakehouse.algorithms.join_aggregate.kernels.view_walk import PARTS
 from lakehouse.algorithms.join_aggregate.kernels.view_waves import MANY
+from lakehouse.algorithms.join_aggregate.view_plan import Plan
 
 _LEAST = 16
 _ANSWERS = 1024
@@ -32,15 +34,15 @@ _SIZES = [view_cells.CELLS, view_cells.HUBS, view_cells.EVENTS, view_cells.STEPS
 class Views:
     """Tables of cells, hubs and events as the kernels want them, grown and rid of what is not used any more."""
 
-    def __init__(self, shape: Shape, tree: tuple[int, ...]) -> None:
-        self._shape, self._reach = shape, np.zeros(2, np.int64)
-        self.plan, self.layout = _plan(shape, tree), _layout(shape, 2)
+    def __init__(self, shape: Shape) -> None:
+        self._shape, self._reach, self._plan = shape, np.zeros(2, np.int64), Plan(shape)
+        self.plan, self.lists, self.layout = self._plan.arrays, self._plan.lists, self._plan.layout(2)
         self.state = np.zeros(view_cells.FIELDS, np.int64)
         # The hub of the root is there from the start.
         self.state[view_cells.HUBS] = 1
         self.state[view_cells.NEWEST] = NO_TICK
         self.tree = self._tables(*[_LEAST] * len(_TABLES))
-        self.tree[3][0, 0] = tree.index(-1)
+        self.tree[3][0, 0] = -1
         self._kept = self._sizes()
         self._link()
 
@@ -53,7 +55,7 @@ class Views:
         below, above = lowest - int(self._reach[0]), int(self._reach[1]) - highest
         if below or above:
             old, first = self.layout, 1 + self.layout.aggregates
-            self.layout = _layout(self._shape, old.digits + below + above)
+            self.layout = self._plan.layout(old.digits + below + above)
             self.state[view_cells.LOWEST] = self._reach[0]
             slots, cells, hub_slots, hubs, events, *steps = self.tree
             starts = old.ring + first, view_cells.CHANGE + first
@@ -66,7 +68,7 @@ class Views:
     def grow(self, events: int) -> None:
         """Make room for more of all that is half full, and for so many events; cells stay what they are."""
         used, old = self._sizes(), self.tree
-        more = 0, 0, events, int(self.state[view_cells.NEEDED])
+        more = 0, self.layout.edges, events, int(self.state[view_cells.NEEDED])
         needed = (2 * sum(both) for both in zip(used, more, strict=True))
         rooms = (max(len(old[at]), _power(many)) for at, many in zip(_TABLES, needed, strict=True))
         self.tree = self._tables(*rooms)
@@ -119,7 +121,7 @@ class Views:
             np.full(2 * cells, -1, np.int32),
             np.zeros((cells, layout.ring + layout.width), np.int64),
             np.full(2 * hubs, -1, np.int32),
-            np.zeros((hubs, layout.rows + 1), np.int64),
+            np.zeros((hubs, layout.met + 1), np.int64),
             np.zeros((events, view_cells.CHANGE + layout.width), np.int64),
             np.zeros((steps, 2), np.int64),
             np.zeros((steps, 3)),
@@ -133,18 +135,18 @@ class Views:
 
 
 class ViewTree:
-    """COUNT, SUM, MIN and MAX of a join of two to eight streams whose attributes form a join tree.
+    """COUNT, SUM, MIN and MAX of a join of two to eight streams on any attributes.
 
     Cost: a row O(1) at the root, and elsewhere O(what meets it on the way up): for each side above it the distinct rows
     that agree with what is below, times the groups that these have. The same when it leaves. A late row costs that for
     each tick that it revises, and nothing else is computed again. A tick O(groups). Memory O(rows), and O(changes of
     views) in the last ``slack_us``. With extremes these meet *envelopes*, of as many steps as a view has rows that no
     row beats which leaves later: O(log rows) for values in no order, all of them where they only get worse.
+    In a circle a row costs the partial results that it has of distinct rows, from side to side: the side of which the
+    fewest agree with those joined so far comes next. Each of its rows is in an index for every set of attributes that
+    it may be asked by: two or three, in a circle of three.
     Guarantee: exactly the definition; sums of doubles are rounded once to high and once more to low, whatever came and
     left.
-
-    Raises:
-        ValueError: the join is cyclic.
 
     >>> from lakehouse.algorithms.join_aggregate.contract import Aggregate, Shape
     >>> shape = Shape(((0,), (0, 1), (1,)), (False,) * 3, (Aggregate("sum", 2, 0),))
@@ -157,15 +159,13 @@ class ViewTree:
     [1, 1, 1]
 
     Reference: Nikolic and Olteanu, F-IVM, 2018. Differs from it: rows leave, so deltas are at times, and views keep
-    their latest changes for rows that come late. Extremes have no inverse: since a row says when it leaves, they are
-    kept as functions of time, to which rows only ever add.
+    their latest changes for rows that come late; sides in a circle have one view, of all of them. Extremes have no
+    inverse: since a row says when it leaves, they are kept as functions of time, to which rows only ever add.
     """
 
     def __init__(self, shape: Shape, slack_us: int = 0) -> None:
-        if (tree := join_tree(shape)) is None:
-            raise ValueError(f"expected attributes that form a tree, found {shape.attributes}")
         self.shape, self._slack = shape, slack_us
-        self._views, self._tick_us = Views(shape, tree), NO_TICK
+        self._views, self._tick_us = Views(shape), NO_TICK
         self._waiting: Lanes[Rows] = Lanes(lambda rows: rows.enter_us, Rows.joined)
         self._live: Lanes[Rows] = Lanes(lambda rows: rows.leave_us, Rows.joined)
 
@@ -227,7 +227,7 @@ class ViewTree:
         if revises:
             out = self._room_for_answers(len(gains))
             of_views = views.plan[6], views.tree[1], views.tree[3]
-            kernels.list_gains(times, *of_views, waves, gains, views.layout, out, state)
+            list_gains(times, *of_views, waves, gains, views.layout, out, state)
             pieces.append(Partials(*out)[: state[view_cells.ANSWERED]])
         whole = Partials.joined([Partials.none(self.shape), *pieces])
         return whole[np.lexsort((*whole.group.T[::-1], whole.tick_us))]
@@ -241,23 +241,24 @@ class ViewTree:
         work, gains = self._work(most), np.zeros((0, views.layout.width), np.int64)
         pieces, out, lists = list[Partials](), self._room_for_answers(0), views.layout.lists
         spans, tops = np.zeros((_LEAST + lists, 2), np.int64), np.zeros((_LEAST + lists, 3))
+        brings, of = views.lists
         bounds, best = np.zeros((self.shape.sides, lists + 1), np.int64), np.zeros((0, max(lists - 1, 0), 3))
         while True:
-            waves = spans, tops, bounds, *views.tree[5:], views.plan[7], best, views.plan[8]
-            known = views.plan[:7], views.tree[:5], views.layout
-            kernels.spread(items, times, rows, *known, work, waves, gains, out, state)
+            waves = spans, tops, bounds, *views.tree[5:], brings, best, of
+            known = views.plan, views.tree[:5], views.layout
+            spread(items, times, rows, *known, work, waves, gains, out, state)
             match int(state[view_cells.LACK]):
-                case kernels.NOTHING:
+                case view_cells.NOTHING:
                     break
-                case kernels.ROOM:
+                case view_cells.ROOM:
                     views.grow(most)
-                case kernels.WAVES:
+                case view_cells.WAVES:
                     spans, tops = (np.concatenate([each, each]) for each in (spans, tops))
-                case kernels.GAINS:
+                case view_cells.GAINS:
                     more = len(gains) or len(times)
                     gains = np.concatenate([gains, np.zeros((more, views.layout.width), np.int64)])
                     best = np.concatenate([best, np.full((more, *best.shape[1:]), np.nan)])
-                case kernels.OUT:
+                case view_cells.OUT:
                     pieces.append(Partials(*out)[: state[view_cells.ANSWERED]])
                     state[view_cells.ANSWERED] = 0
                     out = self._room_for_answers(int(state[view_cells.ROOTS]))
@@ -271,8 +272,8 @@ class ViewTree:
         return (
             np.zeros((sides * most, width), np.int64),
             np.zeros((most, width), np.int64),
-            np.zeros((sides, kernels.PARTS + sides), np.int64),
-            np.zeros(sides + 2, np.int64),
+            np.zeros((sides, PARTS + sides + self.shape.width), np.int64),
+            np.zeros(self._views.layout.edges + 2, np.int64),
             np.zeros(1 + self.shape.width, np.int64),
         )
 
@@ -301,61 +302,3 @@ def _push(lanes: Lanes[Rows], rows: Rows, times: Int64s) -> None:
 
 def _power(least: int) -> int:
     return 1 << max(4, (least - 1).bit_length())
-
-
-def _layout(shape: Shape, digits: int) -> Layout:
-    name, views, many = shape.sides + 2, 1 + shape.width, len(shape.aggregates)
-    sums = sum(each.function == "sum" for each in shape.aggregates)
-    extremes = sum(each.is_extreme for each in shape.aggregates)
-    tops, lists = 2 * name + 1, 1 + extremes if extremes else 0
-    width = 1 + many + sums * digits
-    return Layout(
-        shape.sides, name, 2 * name, tops, lists, tops + lists, views, views + 1, many, sums, digits, width
-    )
-
-
-def _plan(shape: Shape, tree: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return walks and their lengths, edges of sides, attributes of edges, parents, grouped, aggregates, extremes."""
-    sides = range(shape.sides)
-    walks = [_walk(tree, side) for side in sides]
-    steps = np.zeros((shape.sides, shape.sides, 2), np.int64)
-    for side, walk in enumerate(walks):
-        steps[side, : len(walk)] = np.array(walk, np.int64).reshape(-1, 2)
-    joins = np.array([[edge == side or tree[edge] == side for edge in sides] for side in sides])
-    edges = [shared(shape, tree, side) for side in sides]
-    attributes = np.array([[number in own for number in range(shape.width)] for own in edges])
-    is_sum = np.array([each.function == "sum" for each in shape.aggregates], np.bool_)
-    numbers = np.where(is_sum, np.cumsum(is_sum) - 1, -1)
-    columns = np.array([(each.side, each.column) for each in shape.aggregates], np.int64).reshape(-1, 2)
-    limbs = np.array([each.limbs for each in shape.aggregates], np.int64)
-    aggregates = np.column_stack([columns, numbers, limbs])
-    lengths, grouped = np.array([len(walk) for walk in walks]), np.array(shape.grouped)
-    own = steps, lengths, joins, attributes, np.array(tree), grouped, aggregates
-    return *own, *_lists(shape, tree)
-
-
-def _lists(shape: Shape, tree: tuple[int, ...]) -> tuple[Any, Any]:
-    """Return by kind of step, edge and list if the cell that is met brings its values, and whose lists they are."""
-    of = [(-1, 0, 1, 1, -1)]
-    for number, each in enumerate(shape.aggregates):
-        if each.is_extreme:
-            of.append((each.side, each.column, each.limbs, -1 if each.function == "min" else 1, number))
-    brings = np.zeros((2, shape.sides, len(of)), np.bool_)
-    for which, (side, *_) in enumerate(of):
-        brings[kernels.ABOVE, :, which] = [side == parent >= 0 for parent in tree]
-        while side >= 0:
-            brings[kernels.BESIDE, side, which], side = True, tree[side]
-    return brings, np.array(of, np.int64)
-
-
-def _walk(tree: tuple[int, ...], side: int) -> list[tuple[int, int]]:
-    """Return the steps from a row of a side to the root: over all views beside, then one edge up, and so on."""
-    steps, below = list[tuple[int, int]](), -1
-    while side >= 0:
-        steps += [
-            (kernels.BESIDE, child) for child, parent in enumerate(tree) if parent == side and child != below
-        ]
-        if tree[side] >= 0:
-            steps.append((kernels.ABOVE, side))
-        below, side = side, tree[side]
-    return steps

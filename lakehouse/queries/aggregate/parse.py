@@ -98,7 +98,7 @@ def _with_method(query: AggregateQuery, clauses: Clauses, faults: Faults) -> Agg
 
     shape = shape_of(query)
     if "METHOD" not in clauses.words:
-        name, why = cheapest(shape)
+        name, why = cheapest(shape, query.slack_us)
         return replace(query, method=_method(name), why=why)
     why_not = dict(methods_for(shape))
     method = _method(clauses.words["METHOD"].lower())

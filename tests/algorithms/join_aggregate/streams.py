@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from itertools import product
@@ -20,7 +20,6 @@ from lakehouse.algorithms.join_aggregate.contract import (
     Rows,
     Shape,
 )
-from lakehouse.algorithms.join_aggregate.join_tree import join_tree
 
 # One call of ``advance``: rows, and the ticks answered after them.
 Call = tuple[Rows, list[int]]
@@ -43,9 +42,14 @@ def shapes(draw: Any, sides: tuple[int, int] = (2, 4), one_key: bool = False) ->
         known = sorted(set().union(*carried))
         own = {draw(st.sampled_from(known))} | draw(st.sets(st.integers(0, 2), max_size=1))
         carried.append(carried[0] if one_key else own)
+    return _shape(draw, [tuple(sorted(each)) for each in carried])
+
+
+def _shape(draw: Any, carried: Sequence[tuple[int, ...]]) -> Shape:
+    many = len(carried)
     aggregate = st.builds(Aggregate, FUNCTIONS, st.integers(0, many - 1), st.integers(0, 1))
     return Shape(
-        attributes=tuple(tuple(sorted(each)) for each in carried),
+        attributes=tuple(carried),
         grouped=tuple(draw(st.lists(st.booleans(), min_size=many, max_size=many))),
         aggregates=tuple(draw(st.lists(aggregate, max_size=4, unique=True))),
     )
@@ -65,7 +69,8 @@ def rows_of(
     """Rows in order of arrival from ``now`` on, numbered from ``first``; time goes on by up to two a row.
 
     Some are late by up to eight, or early by up to two. Windows of the sides differ; some rows leave at a time of their
-    own, perhaps before they enter. Rows have three keys and two values, whatever the shape reads; most keys are equal.
+    own, perhaps before they enter. Rows have at least three keys and two values, whatever the shape reads; most keys
+    are equal.
     """
     lengths = windows or draw(windows_of(shape))
     number = st.sampled_from([0] * 5 + [1])
@@ -74,7 +79,7 @@ def rows_of(
         st.sampled_from([0, 0, 1, 1, 2]),
         st.sampled_from([0] * 4 + [-2, -1, 1, 3, 8]),
         st.sampled_from([None] * 4 + [-1, 0, 3, 15]),
-        st.tuples(number, number, number),
+        st.tuples(*[number] * max(3, shape.width)),
         st.integers(5, 7),
         st.tuples(values, values),
     )
@@ -86,7 +91,7 @@ def rows_of(
         side,
         enter,
         enter + np.array(length, np.int64),
-        np.array(keys, np.int64).reshape(-1, 3),
+        np.array(keys, np.int64).reshape(-1, max(3, shape.width)),
         group=group,
         values=np.array(held, np.float64).reshape(-1, 2),
         row=np.arange(first, first + len(drawn)),
@@ -254,9 +259,23 @@ def whole_numbers(found: Partials, column: int) -> list[int | None]:
     ]
 
 
-def trees() -> Any:
-    """Shapes whose attributes form a tree."""
-    return shapes().filter(lambda shape: join_tree(shape) is not None)
+@st.composite
+def circles(draw: Any) -> Shape:
+    """Shapes of three or four sides in a circle, or each tied to each, perhaps with a side beside the circle."""
+    carried = draw(
+        st.sampled_from(
+            [
+                ((0, 1), (1, 2), (0, 2)),
+                ((0, 1), (1, 2), (0, 2), (1,)),
+                ((2,), (0, 1), (1, 2), (0, 2)),
+                ((0, 1), (1, 2), (2, 0), (0, 1, 2)),
+                ((0, 1), (1, 2), (2, 3), (0, 3)),
+                ((0, 1, 2), (0, 3, 4), (1, 3, 5), (2, 4, 5)),
+                ((0, 1), (1, 2), (0, 2), (2, 3), (3,)),
+            ]
+        )
+    )
+    return _shape(draw, carried)
 
 
 def without_extremes(shape: Shape) -> Shape:

@@ -36,7 +36,7 @@ def test_two_streams_on_one_key_can_be_run_by_every_method() -> None:
         (STAR, "factorised", None),
         (EXTREMES, "tuple_count", None),
         (CHAIN, "view_tree", None),
-        (CIRCLE, "view_tree", "the streams are joined in a circle"),
+        (CIRCLE, "view_tree", None),
         (CIRCLE, "multiway", None),
         (CHAIN, "materialised", None),
     ],
@@ -48,19 +48,16 @@ def test_a_method_that_cannot_run_a_shape_says_why(shape: Shape, name: str, why_
 def test_the_cheapest_lets_no_rows_meet_where_that_can_be() -> None:
     assert cheapest(STAR)[0] == cheapest(ONE_KEY)[0] == "factorised"
     assert cheapest(CHAIN)[0] == "view_tree"
-    assert cheapest(CIRCLE) == (
-        "multiway",
-        "rows have to meet, for view_tree cannot run this: the streams are joined in a circle",
-    )
+    assert (cheapest(CIRCLE)[0], cheapest(CIRCLE, 1)[0]) == ("multiway", "view_tree")
     assert cheapest(LAST_IN_CHAIN)[0] == "view_tree"
 
 
 @settings(max_examples=60, deadline=None)
 @given(shape=shapes())
-def test_the_cheapest_is_the_first_that_can(shape: Shape) -> None:
+def test_the_cheapest_where_rows_come_late_is_the_first_that_can(shape: Shape) -> None:
     can = [name for name, why_not in methods_for(shape) if why_not is None]
 
-    assert cheapest(shape)[0] == can[0]
+    assert cheapest(shape, 1)[0] == can[0]
 
 
 @pytest.mark.parametrize("name", BUILT)

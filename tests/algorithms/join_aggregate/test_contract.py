@@ -29,12 +29,12 @@ from tests.algorithms.join_aggregate.streams import (
     assert_right,
     assert_same,
     cases,
+    circles,
     cut_otherwise,
     in_limbs,
     rows_of,
     shapes,
     tick_after_every_row,
-    trees,
     whole_numbers,
     without_extremes,
 )
@@ -49,7 +49,8 @@ ANY, TWO = shapes(), shapes(sides=(2, 2))
 METHODS = {
     "materialised": Method(Materialised, ANY),
     "factorised": Method(Factorised, shapes(one_key=True)),
-    "view_tree": Method(ViewTree, trees()),
+    "view_tree": Method(ViewTree, ANY),
+    "view_tree_of_circles": Method(ViewTree, circles()),
     "multiway": Method(Multiway, ANY),
     "tuple_count": Method(TupleCount, TWO),
     "incremental": Method(Incremental, TWO.map(without_extremes)),

@@ -15,17 +15,26 @@ BEYOND = "expected counts of results up to 2^63 - 1, found one beyond"
 class Layout(NamedTuple):
     """Columns of cells and of hubs, and of a ring: how many aggregates, and how many sums of how many digits.
 
-    ``lists``: how many begin from ``tops`` on: none where nothing is least or greatest.
+    ``core``: the root's side, or all sides of the circle, as bits. ``own``: the part of the group of a cell of rows,
+    behind ``edges`` hubs. ``links``: the cells that follow this one at these; ``next_view``: at the hub of a view.
+    ``lists``: how many begin from ``tops`` on: none where nothing is least or greatest. ``met``: how many cells of rows
+    a hub has.
     """
 
     sides: int
+    core: int
+    edges: int
+    own: int
     links: int
+    next_view: int
+    gained: int
     event: int
     tops: int
     lists: int
     ring: int
     views: int
     rows: int
+    met: int
     aggregates: int
     sums: int
     digits: int

@@ -11,12 +11,14 @@ TIME, OLDER, CELL, CHANGE = range(4)
 LACK, ITEM, LEVEL, RESUMES, HUBS, CELLS, EVENTS, STEPS = range(8)
 ROOTS, ANSWERED, GAINED, KEEP, LOWEST, REVISES, NEWEST, NEEDED = range(8, 16)
 FIELDS = 16
+# What is lacking.
+NOTHING, ROOM, OUT, GAINS, WAVES = range(5)
 
 
 @njit(cache=True)
-def has_room(many: Any, cells: Any, hubs: Any, events: Any, steps: Any, sides: Any, state: Any) -> Any:
+def has_room(many: Any, cells: Any, hubs: Any, events: Any, steps: Any, edges: Any, state: Any) -> Any:
     """Tell if a cell and its hubs, so many events, and as many steps as are needed have room."""
-    fits = state[HUBS] + sides <= len(hubs) and state[CELLS] < len(cells)
+    fits = state[HUBS] + edges <= len(hubs) and state[CELLS] < len(cells)
     return fits and state[EVENTS] + many < len(events) and state[STEPS] + state[NEEDED] <= len(steps)
 
 
@@ -30,7 +32,7 @@ def hub_of(name: Any, slots: Any, hubs: Any, layout: Any, state: Any) -> Any:
         slots[slot] = hub
         for column in range(len(name)):
             hubs[hub, column] = name[column]
-        hubs[hub, layout.views], hubs[hub, layout.rows] = -1, -1
+        hubs[hub, layout.views], hubs[hub, layout.rows], hubs[hub, layout.met] = -1, -1, 0
     return hub
 
 
@@ -53,19 +55,20 @@ def cell_of(name: Any, joins: Any, slots: Any, cells: Any, hubs: Any, layout: An
 @njit(cache=True)
 def _link(cell: Any, joins: Any, cells: Any, hubs: Any, layout: Any, state: Any) -> None:
     """Make a cell the first at its hubs."""
-    hub, sides = cells[cell, 0], layout.sides
+    hub = cells[cell, 0]
     cells[cell, layout.links : layout.tops] = -1
     if hub >= 0:
-        cells[cell, layout.links + sides] = hubs[hub, layout.views]
+        cells[cell, layout.next_view] = hubs[hub, layout.views]
         hubs[hub, layout.views] = cell
         state[ROOTS] += hub == 0
         return
     side = -1 - hub
-    for edge in range(sides):
+    for edge in range(layout.edges):
         if joins[side, edge] and edge != side:
             hub = cells[cell, 1 + edge]
             cells[cell, layout.links + edge] = hubs[hub, layout.rows]
             hubs[hub, layout.rows] = cell
+            hubs[hub, layout.met] += 1
 
 
 @njit(cache=True)
@@ -75,7 +78,7 @@ def link_all(joins: Any, tree: Any, layout: Any, state: Any) -> None:
     put_in_slots(slots, cells, layout.links, state[CELLS])
     put_in_slots(hub_slots, hubs, layout.views, state[HUBS])
     for hub in range(state[HUBS]):
-        hubs[hub, layout.views], hubs[hub, layout.rows] = -1, -1
+        hubs[hub, layout.views], hubs[hub, layout.rows], hubs[hub, layout.met] = -1, -1, 0
     state[ROOTS] = 0
     for cell in range(state[CELLS]):
         _link(cell, joins, cells, hubs, layout, state)
