@@ -38,10 +38,8 @@ _SHAPED = {
 }
 
 
-_TYPES = {
-    **{"bigint": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_()},
-    "double": pa.float64(),
-}
+# By the parser's names.
+_TYPES = {"BIGINT": pa.int64(), "INT": pa.int32(), "TEXT": pa.string(), "BOOLEAN": pa.bool_()}
 
 
 def mask_of(sql: str) -> Mask:
@@ -134,7 +132,7 @@ def _value(node: exp.Expr, rows: pa.RecordBatch) -> Any:
         case exp.Null():
             return pa.scalar(None)
         case exp.Cast():
-            return _cast(_value(node.this, rows), node.to.sql(DIALECT), node.this.sql(DIALECT))
+            return _cast(node, _value(node.this, rows))
         case exp.Anonymous() | exp.If() | exp.Case() | exp.Coalesce():
             return _function(node, rows)
     return _condition(node, rows)
@@ -169,23 +167,18 @@ def _chosen(node: exp.Expr, other: Any, rows: pa.RecordBatch) -> Any:
     return _filled(found, rows.num_rows)
 
 
-def _cast(one: Any, kind: str, text: str) -> Any:
-    if kind.lower() == "double":
+def _cast(node: exp.Cast, one: Any) -> Any:
+    kind = node.to.this.name
+    if kind == "DOUBLE":
         return double(one)
+    digits = (int(each.name) for each in node.to.expressions)
     try:
-        return pc.cast(_stored(one), _arrow_type(kind.lower()))
+        return pc.cast(_stored(one), pa.decimal128(*digits) if kind == "DECIMAL" else _TYPES[kind])
     except pa.ArrowInvalid as error:
+        text, shown = node.this.sql(DIALECT), node.to.sql(DIALECT)
         raise ValueError(
-            f"expected values of {text} that fit {kind}, found one that does not: {error}"
+            f"expected values of {text} that fit {shown}, found one that does not: {error}"
         ) from error
-
-
-@lru_cache(maxsize=256)
-def _arrow_type(kind: str) -> pa.DataType:
-    if kind.startswith("decimal("):
-        precision, scale = kind.removeprefix("decimal(").removesuffix(")").split(",")
-        return pa.decimal128(int(precision), int(scale))
-    return _TYPES[kind]
 
 
 def _condition(node: exp.Expr, rows: pa.RecordBatch) -> Any:
