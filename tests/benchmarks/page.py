@@ -15,10 +15,11 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def write(problem: str, name: str, title: str, *parts: str) -> None:
-    """Write one page of a problem."""
+def write(problem: str, name: str, title: str, *parts: str, by: str = "") -> None:
+    """Write one page of a problem; ``by``: the module that makes it, if it is not the problem's benchmark."""
     (RESULTS / problem).mkdir(parents=True, exist_ok=True)
-    head = f"# {title}\n\nMade by `python -m tests.benchmarks.{problem}`; do not edit by hand."
+    made = by or f"tests.benchmarks.{problem}"
+    head = f"# {title}\n\nMade by `python -m {made}`; do not edit by hand."
     (RESULTS / problem / f"{name}.md").write_text("\n\n".join([head, *parts]) + "\n")
 
 

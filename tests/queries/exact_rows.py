@@ -1,4 +1,4 @@
-"""Rows of whole numbers, decimals and doubles with values at the edges of their types, as tasks read them."""
+"""Rows of texts, whole numbers, decimals and doubles with values at the edges of their types, as tasks read them."""
 
 import math
 import random
@@ -9,12 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakehouse.queries.runtime.tasks.arrow_sql import where
 from lakehouse.queries.runtime.tasks.reading import Columns, SideRows
 from tests.queries.declared_streams import stream_of
 
 SCALES = {"n": 0, "m": 0, "d": 1, "e": 3, "w": 18, "f": None, "h": None}
 COLUMNS: dict[str, Any] = {
     "g": "string",
+    "t": "string",
+    "p": "boolean",
     "k": "int",
     "id": "int",
     **{name: "int" for name, scale in SCALES.items() if scale == 0},
@@ -45,26 +48,56 @@ class InMemory:
 
 @dataclass(frozen=True)
 class Source:
-    """Rows of all sides."""
+    """Rows of all sides that pass their conditions."""
 
     sides: tuple[pa.RecordBatch, ...]
+    wheres: tuple[str | None, ...] = ()
 
     def read(self, side: int, columns: Sequence[str]) -> SideRows:
-        return SideRows([], Columns(InMemory(self.sides[side]), tuple(columns)))
+        rows = where(self.sides[side], self.wheres[side] if self.wheres else None)
+        return SideRows([], Columns(InMemory(rows), tuple(columns)))
 
 
 def raw(rows: Sequence[Row]) -> pa.RecordBatch:
     """Return rows as the raw table has them; ``line`` stands for all by which a row is known."""
-    kinds: dict[str, pa.DataType] = dict.fromkeys(("k", "id", "event_us"), pa.int64()) | {"g": pa.string()}
+    kinds: dict[str, pa.DataType] = dict.fromkeys(("k", "id", "event_us"), pa.int64())
+    kinds |= {"g": pa.string(), "t": pa.string(), "p": pa.bool_()}
     for name, scale in SCALES.items():
         whole = pa.int64() if scale == 0 else pa.decimal128(38, scale or 0)
         kinds[name] = pa.float64() if scale is None else whole
     columns = {name: pa.array([row.get(name) for row in rows], kind) for name, kind in kinds.items()}
-    for name in ("arrival_us", "source_line", "batch"):
+    for name in ("source_line", "batch"):
         columns[name] = pa.array([row["line"] for row in rows], pa.int64())
+    columns["arrival_us"] = columns["event_us"]
     columns["source_file"] = pa.array(["f"] * len(rows), pa.string())
     columns["source_item"] = pa.array([0] * len(rows), pa.int32())
     return pa.record_batch(columns)
+
+
+# Texts, of which some are alike in all but their bytes, and what keys and groups have besides.
+TEXTS = (
+    "",
+    " ",
+    "a",
+    "A",
+    "a ",
+    "a\x00",
+    "\x00",
+    "\u00e9",
+    "e\u0301",
+    "\U0001f600",
+    "null",
+    "'",
+    "\\",
+    "z" * 40,
+)
+FEW: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("g", "t"), TEXTS),
+    **dict.fromkeys(("k", "id", "n", "m"), (0, 1, -1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63))),
+    **{name: (Decimal(0), Decimal(1), Decimal(f"1E-{SCALES[name]}"), Decimal("-0.1")) for name in "dew"},
+    **dict.fromkeys(("f", "h"), (0.0, -0.0, 0.1, 5e-324, 2.0**53, math.inf, -math.inf, math.nan)),
+    "p": (True, False),
+}
 
 
 def value_of(drawn: random.Random, name: str, base: int = 0, edges: float = 0.5, most: int = 2**63) -> Any:

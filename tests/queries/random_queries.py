@@ -1,55 +1,98 @@
-"""Random queries over ints, decimals and doubles at the edges of their types, against fractions: how many are wrong.
+"""Random queries over texts, ints, decimals and doubles at the edges of their types, beside exact fractions.
 
-    python -m tests.queries.random_queries [QUERIES] [--seed SEED]
+    python -m tests.queries.random_queries [QUERIES] [--seed SEED] [--page FILES]
 
-Each is read from its text, and its rows are taken in as tasks do. A third are aggregates of two streams and a third
-of three in a chain, by a method drawn from all, in batches, with restarts, late rows and a repair; a third are pairs.
+A query is read from its text, and its rows are taken in as tasks do. Three quarters are aggregates of two to six
+streams, of which some are one stream several times: joined by one key, in chains and trees, and in circles. Keys are of
+one column or more and of any type, groups none to three columns of any side; some sides have conditions, and HAVING
+compares exact measures with bounds and each other. Times begin at 1970, before it, at 2^53 us, and at the first and the
+last day of timestamps. Rows come in any order, in batches, with restarts; some are retracted, and all are repaired. The
+method is drawn from those that can. A quarter are pairs: comparisons, bands and distances, with keys and without.
+
+A line is printed for some seeds of each kind. ``--page`` sums up the lines of files, each seed once, on a page.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
-from tests.queries.aggregate.exact_queries import CHAIN
+from tests.benchmarks import page
+from tests.queries.aggregate.exact_queries import SHAPES
 from tests.queries.aggregate.exact_queries import wrong as wrong_aggregate
 from tests.queries.pairs.exact_conditions import wrong as wrong_pairs
 
+# Queries of a line.
+SOME = 25
+# The method and what is wrong.
+Found = tuple[str, str | None]
 
-def wrong_chain(seed: int) -> str | None:
-    return wrong_aggregate(seed, CHAIN)
+
+def _aggregates(kind: str) -> Callable[[int], Found]:
+    return lambda seed: wrong_aggregate(seed, kind)
 
 
-KINDS: dict[str, Callable[[int], str | None]] = {
-    "aggregates": wrong_aggregate,
-    "aggregates of chains": wrong_chain,
-    "pairs": wrong_pairs,
+KINDS: dict[str, Callable[[int], Found]] = {
+    **{f"aggregates: {kind}": _aggregates(kind) for kind in SHAPES},
+    "pairs": lambda seed: ("qjoin", wrong_pairs(seed)),
 }
 
 
+def lines(queries: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield what some seeds of a kind came to: queries by method, what is wrong, and seconds."""
+    last = seed + -(-queries // len(KINDS))
+    for first in range(seed, last, SOME):
+        for kind, is_wrong in KINDS.items():
+            started, seeds = time.perf_counter(), range(first, min(first + SOME, last))
+            found = [is_wrong(each) for each in seeds]
+            seconds = round(time.perf_counter() - started, 1)
+            methods = dict(Counter(method for method, _ in found))
+            wrong = [each for _, each in found if each]
+            yield {"kind": kind, "seeds": [*seeds], "methods": methods, "wrong": wrong, "seconds": seconds}
+
+
+def write_page(files: list[str]) -> None:
+    """Write the page of all lines of files: of seeds that occur twice the last line counts."""
+    found = [
+        json.loads(line) for file in files for line in Path(file).read_text().splitlines() if line[:1] == "{"
+    ]
+    newest = {(each["kind"], each["seeds"][0]): each for each in found}.values()
+    rows = []
+    for kind in KINDS:
+        own = [each for each in newest if each["kind"] == kind]
+        methods = Counter[str]()
+        for each in own:
+            methods.update(each["methods"])
+        by_method = ", ".join(f"{method} {count:,}" for method, count in sorted(methods.items()))
+        wrong, seconds = sum(len(each["wrong"]) for each in own), sum(each["seconds"] for each in own)
+        rows.append([kind, methods.total(), wrong, round(seconds), by_method])
+    total = [sum(row[column] for row in rows) for column in (1, 2, 3)]
+    table = page.table(
+        ("kind", "queries", "wrong", "seconds", "of them by method"), [*rows, ["all", *total, ""]]
+    )
+    page.write(
+        "queries", "random_queries", "Random queries", __doc__ or "", table, by="tests.queries.random_queries"
+    )
+
+
 def main() -> None:
-    """Print what is wrong, and for each kind its queries, how many of them are wrong, and seconds."""
+    """Print lines, or sum them up; end with 1 if a query is wrong."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("queries", nargs="?", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    all_wrong = 0
-    for place, (kind, is_wrong) in enumerate(KINDS.items()):
-        started, seeds = (
-            time.perf_counter(),
-            range(asked.seed + place, asked.seed + asked.queries, len(KINDS)),
-        )
-        found = [each for each in map(is_wrong, seeds) if each]
-        seconds, all_wrong = round(time.perf_counter() - started, 1), all_wrong + len(found)
-        for each in found:
-            print(each)
-        print(
-            json.dumps({"kind": kind, "queries": len(seeds), "wrong": len(found), "seconds": seconds}),
-            flush=True,
-        )
-    raise SystemExit(all_wrong > 0)
+    parser.add_argument("--page", nargs="+", metavar="FILE")
+    asked, is_wrong = parser.parse_args(), False
+    if asked.page:
+        return write_page(asked.page)
+    for line in lines(asked.queries, asked.seed):
+        print(json.dumps(line), flush=True)
+        is_wrong |= bool(line["wrong"])
+    raise SystemExit(is_wrong)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -159,9 +159,17 @@ def conditions_of(count: int, seed: int) -> list[Node]:
     return list(found.values())
 
 
+def condition_on(chosen: random.Random, columns: Mapping[str, Sequence[str]]) -> Node:
+    """Return a condition that reads some of the columns, which are given by kind: text, number, boolean."""
+    writer = _Writer(chosen, columns)
+    while not (node := writer.condition(depth=chosen.choice([0, 0, 1, 2]))).reads:
+        pass
+    return node
+
+
 class _Writer:
-    def __init__(self, chosen: random.Random) -> None:
-        self.chosen = chosen
+    def __init__(self, chosen: random.Random, columns: Mapping[str, Sequence[str]] = _OF_KIND) -> None:
+        self.chosen, self.columns = chosen, columns
 
     def condition(self, depth: int) -> Node:
         """Return a condition that is no AND or BETWEEN at its top, and in no brackets: it is one condition of WHERE."""
@@ -301,7 +309,7 @@ class _Writer:
     def _value(self, kind: str) -> Node:
         at = self.chosen.random()
         if at < 0.5:
-            return _column(self.chosen.choice(_OF_KIND[kind]))
+            return _column(self.chosen.choice(self.columns[kind]))
         if at < 0.55:
             return Node("NULL", lambda _: None, frozenset({"Null"}))
         if at < 0.8:
@@ -350,7 +358,7 @@ class _Writer:
                 text = self._value("text")
                 return _node(f"LENGTH({text.sql})", lambda r: _length(text.of(r)), "Length", text)
             case "neg":
-                one = _column(self.chosen.choice(_OF_KIND["number"]))
+                one = _column(self.chosen.choice(self.columns["number"]))
                 return _node(f"-{one.sql}", lambda r: _reckon(lambda x: -x, one.of(r)), "Neg", one)
             case "abs":
                 one = self._value("number")

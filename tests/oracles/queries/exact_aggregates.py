@@ -1,59 +1,86 @@
-"""Aggregates of a chain of streams by definition: all results at each tick, in Python's ints, Decimals and Fractions.
+"""Aggregates of a join of streams by definition: all results at each tick, in Python's ints, Decimals and Fractions.
 
-A measure is ``(function, side, column)``, COUNT(*) has no column; a condition of HAVING ``(measure, sign, bound)``.
+A measure is ``(function, side, column)``, COUNT(*) has no column. Nulls are equal to nothing; NaN equals itself, and is
+no value of a measure; both zeros are one.
 """
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 Row = dict[str, Any]
 Measure = tuple[str, int, str | None]
-Having = tuple[Measure, str, Fraction]
-SIGNS: dict[str, Callable[[Any, Any], bool]] = {
-    **{"<": operator.lt, "<=": operator.le, "=": operator.eq},
-    **{"<>": operator.ne, ">=": operator.ge, ">": operator.gt},
-}
+Place = tuple[int, str]
+Result = tuple[Row, ...]
+Having = Callable[[Sequence[Result]], bool | None]
 
 
-def answers(
-    sides: Sequence[Sequence[Row]],
-    windows: Sequence[int],
-    ticks: Sequence[int],
-    measures: Sequence[Measure],
-    having: Having | None,
-    keys: Sequence[str] = ("k",),
-) -> dict[tuple[int, Any], tuple[list[Any], bool]]:
-    """Return for each tick and group ``g`` of the first side the measures, and whether HAVING holds.
+@dataclass(frozen=True)
+class Joined:
+    """A join: how long rows of each side count, columns that are equal, columns of groups, and what is measured."""
 
-    Each side agrees with the next one in a key, which is not null.
-    """
-    found: dict[tuple[int, Any], list[tuple[Row, ...]]] = {}
-    for rows in product(*sides):
-        if any(one[k] is None or one[k] != two[k] for one, two, k in zip(rows, rows[1:], keys, strict=False)):
-            continue
-        first = max(row["event_us"] for row in rows)
-        last = min(row["event_us"] + window for row, window in zip(rows, windows, strict=True))
-        for tick in ticks:
-            if first <= tick <= last:
-                found.setdefault((tick, rows[0]["g"]), []).append(rows)
-    return {
-        at: ([measured(each, pairs) for each in measures], having is None or _holds(having, pairs))
-        for at, pairs in found.items()
-    }
+    windows: Sequence[int]
+    equal: Sequence[tuple[Place, Place]]
+    groups: Sequence[Place]
+    measures: Sequence[Measure]
+    having: Having | None = None
+
+    def answers(
+        self, sides: Sequence[Sequence[Row]], ticks: Sequence[int]
+    ) -> dict[tuple[int, Any], tuple[list[Any], bool]]:
+        """Return for each tick and group the measures, and whether HAVING holds."""
+        found: dict[tuple[int, Any], list[Result]] = {}
+        for rows in self._results(sides, ()):
+            first = max(row["event_us"] for row in rows)
+            last = min(row["event_us"] + window for row, window in zip(rows, self.windows, strict=True))
+            group = tuple(plain(rows[side][column]) for side, column in self.groups)
+            for tick in ticks:
+                if first <= tick <= last:
+                    found.setdefault((tick, group), []).append(rows)
+        return {
+            at: (
+                [measured(each, results) for each in self.measures],
+                self.having is None or self.having(results) is True,
+            )
+            for at, results in found.items()
+        }
+
+    def _results(self, sides: Sequence[Sequence[Row]], rows: Result) -> Iterator[Result]:
+        """Yield the results that begin with some rows."""
+        if len(rows) == len(sides):
+            yield rows
+            return
+        for row in sides[len(rows)]:
+            longer = (*rows, row)
+            if all(self._is_met(one, two, longer) for one, two in self.equal):
+                yield from self._results(sides, longer)
+
+    @staticmethod
+    def _is_met(one: Place, two: Place, rows: Result) -> bool:
+        if max(one[0], two[0]) != len(rows) - 1:
+            return True
+        left, right = (rows[side][column] for side, column in (one, two))
+        return left is not None and right is not None and bool(plain(left) == plain(right))
 
 
-def measured(measure: Measure, pairs: Sequence[tuple[Row, ...]]) -> Any:
+def plain(value: Any) -> Any:
+    """Return what is equal where values are."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    return value
+
+
+def measured(measure: Measure, results: Sequence[Result]) -> Any:
     """Return a measure exactly: an average as a fraction, also of doubles; null where there is no value."""
     function, side, column = measure
     if column is None:
-        return len(pairs)
-    values = [pair[side][column] for pair in pairs if pair[side][column] is not None]
+        return len(results)
+    values = [result[side][column] for result in results if result[side][column] is not None]
+    values = [value for value in values if value == value]
     if function == "count":
         return len(values)
     if not values:
@@ -64,12 +91,6 @@ def measured(measure: Measure, pairs: Sequence[tuple[Row, ...]]) -> Any:
         return infinite.pop() if len(infinite) == 1 else math.nan
     total = sum(map(Fraction, values), Fraction(0))
     return total / len(values) if function == "avg" else total
-
-
-def _holds(having: Having, pairs: Sequence[tuple[Row, ...]]) -> bool:
-    measure, sign, bound = having
-    value = measured(measure, pairs)
-    return value is not None and SIGNS[sign](Fraction(value), bound)
 
 
 def same(found: Any, expected: Any) -> bool:

@@ -8,18 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.queries.aggregate.exact_queries import CHAIN, SECOND, Kept, wrong
-from tests.queries.declared_streams import aggregate_of
+from tests.queries.aggregate.exact_queries import SHAPES, wrong
+from tests.queries.aggregate.kept import Kept
+from tests.queries.declared_streams import SECOND, aggregate_of
 from tests.queries.exact_rows import LARGEST, SCALES, STREAMS, Row
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_answers_are_what_exact_numbers_come_to(part: int) -> None:
-    assert [each for each in map(wrong, range(part * 25, part * 25 + 25)) if each] == []
-
-
-def test_answers_of_a_chain_are_what_exact_numbers_come_to() -> None:
-    assert [each for seed in range(60) if (each := wrong(seed, CHAIN))] == []
+@pytest.mark.parametrize("kind", SHAPES)
+def test_answers_are_what_exact_numbers_come_to(kind: str) -> None:
+    assert [different for seed in range(40) if (different := wrong(seed, kind)[1])] == []
 
 
 ONE = {**dict.fromkeys(SCALES), "g": "u", "k": 1, "event_us": SECOND}
