@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,34 @@ def test_a_file_that_shrank_or_was_rewritten_is_not_read_and_told_of(log: Path, 
 
     assert (found["received"], found["changed_files"]) == (0, 1)
     assert found["standing"] == ["log.dat changed after it was read, not read again; give it a new name"]
+
+
+def test_a_file_that_grew_is_opened_no_more_often_than_a_new_one(log: Path) -> None:
+    grow(log, (HEAD + "".join(ROWS[:3])).encode())
+    _opened.clear()
+    run(log)
+    new = _opened.count(str(log))
+    grow(log, ROWS[3].encode())
+    _opened.clear()
+
+    assert run(log)["accepted"] == 1
+    assert 0 < _opened.count(str(log)) <= new
+    grow(log, ROWS[4][:5].encode())
+    assert run(log)["received"] == 0
+    _opened.clear()
+    assert run(log)["received"] == 0
+    assert _opened.count(str(log)) == 0
+
+
+_opened: list[str] = []
+
+
+def _note(event: str, what: Any) -> None:
+    if event == "open":
+        _opened.append(str(what[0]))
+
+
+sys.addaudithook(_note)
 
 
 def test_what_is_written_between_listing_and_reading_comes_with_the_next_batch(log: Path) -> None:

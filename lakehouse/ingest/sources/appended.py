@@ -29,6 +29,10 @@ _ROTATED = re.compile(r"[._-][0-9][0-9T:._-]*(?=(?:\.[a-z]+)?$)")
 _LINES = ("csv", "ndjson", "zeek", "nfdump", *SPELT)
 
 
+class Rewritten(landed_content.Changed):
+    """A file that does not begin with what was read of it."""
+
+
 def grows(name: str, source: Source) -> bool:
     """Return whether a file may grow after it was read: as declared, and not a compressed one."""
     return source.append and not is_compressed(name)
@@ -37,7 +41,7 @@ def grows(name: str, source: Source) -> bool:
 def appended(name: str, now: Seen, before: LandedFile | None, source: Source) -> LandedFile | None:
     """Return a file with what is new of it, as a manifest holds it; None where no whole record is.
 
-    ``before``: the file as it was read the last time, if it was. Raises Changed when it does not begin with what was
+    ``before``: the file as it was read the last time, if it was. Raises Rewritten when it does not begin with what was
     read.
     """
     if not grows(name, source):
@@ -52,7 +56,7 @@ def appended(name: str, now: Seen, before: LandedFile | None, source: Source) ->
         # The look says why it cannot be read.
         return landed(name, now, source)
     if before and read != before.digest:
-        raise landed_content.Changed("it does not begin with what was read of it")
+        raise Rewritten("it does not begin with what was read of it")
     if end <= begin:
         return None
     file = landed(name, Seen(end, now.mtime_ns, whole, now.version), source, begin, lines)

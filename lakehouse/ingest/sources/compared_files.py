@@ -3,18 +3,20 @@
     manifests/<stream>/compared.sqlite    what a comparison found, by name, size and time
 
 A file is compared once for each time that it is touched, so that a landing folder restored without its times costs one
-more read. The file says nothing that a comparison would not: it may be deleted.
+more read; one that may grow, by whoever reads what is new of it. The file says nothing that a comparison would not: it
+may be deleted.
 """
 
 import json
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from lakehouse.config.landing import located
 from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
+from lakehouse.ingest.sources.appended import grows
 from lakehouse.ingest.sources.landed_content import digest, landing_of
 from lakehouse.ingest.sources.manifest import LandedFile, Seen
 
@@ -26,6 +28,7 @@ CREATE TABLE IF NOT EXISTS compared (
     path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, was TEXT, state TEXT
 ) WITHOUT ROWID
 """
+_NOTE = "INSERT OR REPLACE INTO compared VALUES (?, ?, ?, ?, ?)"
 Touched = tuple[LandedFile, Seen]
 
 
@@ -50,9 +53,7 @@ class ComparedFiles:
         """Return the state of each file that has another size or time than when it was read."""
         if not touched:
             return []
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(self._path, timeout=60)) as database, database:
-            database.execute(_TABLE)
+        with self._opened() as database:
             names = json.dumps([file.path for file, _ in touched])
             known = {
                 tuple(row): state
@@ -66,12 +67,26 @@ class ComparedFiles:
             for file, now in touched:
                 key = (file.path, now.size, now.mtime_ns, file.digest)
                 state = known.get(key)
-                if state is None and room >= 0:
+                if state is None and now.size > file.size and file.digest and grows(file.path, source):
+                    state = GROWN
+                elif state is None and room >= 0:
                     room -= file.size
                     state = _state(file, now, source)
-                    database.execute("INSERT OR REPLACE INTO compared VALUES (?, ?, ?, ?, ?)", (*key, state))
+                    database.execute(_NOTE, (*key, state))
                 found.append(state or (SAME if now.size == file.size else CHANGED))
             return found
+
+    def note(self, file: LandedFile, now: Seen, state: str) -> None:
+        """Keep what a file was found to be by whoever read it."""
+        with self._opened() as database:
+            database.execute(_NOTE, (file.path, now.size, now.mtime_ns, file.digest, state))
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(self._path, timeout=60)) as database, database:
+            database.execute(_TABLE)
+            yield database
 
 
 def _state(file: LandedFile, now: Seen, source: Source) -> str:

@@ -16,8 +16,8 @@ from itertools import chain
 
 from lakehouse.config.landing import located
 from lakehouse.config.stream import Source
-from lakehouse.ingest.sources.appended import appended, grows, log_of, with_known_lines
-from lakehouse.ingest.sources.compared_files import GROWN, SAME, ComparedFiles, sentence
+from lakehouse.ingest.sources.appended import Rewritten, appended, grows, log_of, with_known_lines
+from lakehouse.ingest.sources.compared_files import CHANGED, GROWN, SAME, ComparedFiles, sentence
 from lakehouse.ingest.sources.files import Found, all_landed, groups, landed
 from lakehouse.ingest.sources.landed_content import Changed, SourceChanged, landing_of, opened, seen
 from lakehouse.ingest.sources.listing import Look
@@ -126,7 +126,21 @@ class ManifestStore:
         if not source.append:
             return all_landed(group, source)
         before = {file.path: file for file in self.files_of(path for path, _ in group)}
-        return all_landed(group, source, lambda name, now, of: appended(name, now, before.get(name), of))
+        return all_landed(group, source, lambda name, now, of: self._grown(name, now, before.get(name), of))
+
+    def _grown(self, name: str, now: Seen, before: LandedFile | None, source: Source) -> LandedFile | None:
+        """Return what is new of a file; where nothing of it is to be read, no look asks for it again."""
+        try:
+            file = appended(name, now, before, source)
+        except Rewritten:
+            file, state = None, CHANGED
+            if before:
+                self.changed_files.append(sentence(before, now, state))
+        else:
+            state = SAME
+        if before and file is None:
+            self._compared.note(before, now, state)
+        return file
 
     def _repeats(
         self,
