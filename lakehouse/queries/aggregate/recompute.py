@@ -17,11 +17,13 @@ import pyarrow as pa
 
 from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.join_aggregate.revision import missing
+from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.queries.aggregate.bucket import HeldAggregate, part_rows
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used
 from lakehouse.queries.aggregate.value_codes import BucketCodes
 from lakehouse.queries.runtime.retracted import Retracted
+from lakehouse.queries.runtime.source import MOST_RANGES
 from lakehouse.queries.runtime.tasks.bucket import gathered, state_rows
 
 _NEVER = 2**62
@@ -31,12 +33,12 @@ _NEVER = 2**62
 class Affected:
     """Answers and rows of a state that rest on retracted rows, as far as raw can replace them.
 
-    ``first_us``, ``last_us``: the ticks that are recomputed. ``alive_us``: since when rows that a state holds have been
+    ``ranges``: the ticks that are recomputed, as far apart as that no row counts in two of them; ends are included.
+    ``alive_us``: since when rows that a state holds have been
     in their windows; None if it holds no retracted row. ``gone``: retracted rows with ticks that are not recomputed.
     """
 
-    first_us: int
-    last_us: int
+    ranges: Sequence[tuple[int, int]]
     alive_us: int | None
     gone: int
     reach_us: int
@@ -48,13 +50,17 @@ class Affected:
         """Return them; ``last_us``: the last tick; ``kept_us``: since when raw is kept; None for no limit."""
         windows = [side.window_us for side in query.sides]
         reach_us, every_us = max(windows), query.every_us
-        ends_us = retracted.to_us - 1 + max(windows[side] for side in retracted.sides)
+        window_us = max(windows[side] for side in retracted.sides)
+        ends_us = retracted.to_us - 1 + window_us
         whole_us = -_NEVER if kept_us is None else kept_us + reach_us
+        times = retracted.times()
+        near = covering_ranges(times, times + window_us + reach_us, MOST_RANGES)
+        ticks = ((-(-max(low, whole_us) // every_us) * every_us, high - reach_us) for low, high in near)
+        ticks = ((low, high if last_us is None else min(high, last_us)) for low, high in ticks)
         alive_us = -_NEVER if last_us is None else -(-(last_us - query.slack_us) // every_us) * every_us
         holds = ends_us >= alive_us and (kept_us is None or alive_us >= whole_us)
         return cls(
-            -(-max(retracted.from_us, whole_us) // every_us) * every_us,
-            ends_us if last_us is None else min(ends_us, last_us),
+            [(low, high) for low, high in ticks if low <= high],
             alive_us if holds else None,
             0 if kept_us is None else retracted.before(whole_us),
             reach_us,
@@ -63,24 +69,26 @@ class Affected:
     @property
     def is_answered(self) -> bool:
         """True if there are ticks to be recomputed."""
-        return self.first_us <= self.last_us
+        return bool(self.ranges)
 
     @property
-    def reads(self) -> tuple[int, int]:
+    def reads(self) -> Sequence[tuple[int, int]]:
         """The times of the rows that are read, of a piece."""
         if self.alive_us is not None:
-            return self.alive_us - self.reach_us, _NEVER
-        return self.first_us - self.reach_us, self.last_us
+            return [(self.alive_us - self.reach_us, _NEVER)]
+        return [(first - self.reach_us, last) for first, last in self.ranges]
 
     def pieces(self, number: int, every_us: int) -> Iterator[Affected]:
-        """Yield so many ranges of ticks at most, and last what the state holds."""
+        """Yield the ticks in so many parts at most, and last what the state holds."""
         if self.is_answered:
-            width_us = -(-(self.last_us - self.first_us + 1) // (number * every_us)) * every_us
-            for start_us in range(self.first_us, self.last_us + 1, width_us):
-                end_us = min(start_us + width_us - 1, self.last_us)
-                yield replace(self, first_us=start_us, last_us=end_us, alive_us=None)
+            (first_us, _), (_, last_us) = self.ranges[0], self.ranges[-1]
+            width_us = -(-(last_us - first_us + 1) // (number * every_us)) * every_us
+            for start_us in range(first_us, last_us + 1, width_us):
+                cut = ((max(low, start_us), min(high, start_us + width_us - 1)) for low, high in self.ranges)
+                if own := [(low, high) for low, high in cut if low <= high]:
+                    yield replace(self, ranges=own, alive_us=None)
         if self.alive_us is not None:
-            yield replace(self, first_us=_NEVER, last_us=-_NEVER)
+            yield replace(self, ranges=())
 
 
 @dataclass(frozen=True)
@@ -105,15 +113,19 @@ class BucketsAgain:
 
     def _parts(self, rows: pa.Table) -> pa.Table:
         """Return the parts of all answers at the ticks that are recomputed."""
-        codes, affected = BucketCodes(self.query), self.affected
+        codes = BucketCodes(self.query)
         whole = as_rows(rows, self.query, codes)
-        near = (whole.leave_us >= affected.first_us) & (whole.enter_us <= affected.last_us)
-        whole = whole[near]
+        first_us, last_us = np.array(self.affected.ranges, np.int64).reshape(-1, 2).T
+        # The first range that does not end before the row counts; an empty one where all do.
+        at = np.searchsorted(last_us, whole.enter_us)
+        first_us, last_us = np.append(first_us, _NEVER)[at], np.append(last_us, -_NEVER)[at]
+        near = (whole.leave_us >= first_us) & (whole.enter_us <= last_us)
+        whole, first_us, last_us = whole[near], first_us[near], last_us[near]
         # None has counted anywhere, and none counts at other ticks.
         whole = replace(
             whole,
-            enter_us=np.maximum(whole.enter_us, affected.first_us),
-            leave_us=np.minimum(whole.leave_us, affected.last_us),
+            enter_us=np.maximum(whole.enter_us, first_us),
+            leave_us=np.minimum(whole.leave_us, last_us),
         )
         return part_rows(
             self.query, missing(self.shape, whole, whole.leave_us + 1, self.query.every_us), codes

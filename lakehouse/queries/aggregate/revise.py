@@ -10,6 +10,7 @@ The parts lie in files of the table of answers that no commit names; whoever has
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -54,7 +55,8 @@ class Ticks:
 class Revision:
     """Revision by the parts of a batch or repair. ``how`` and ``number`` say which one it is.
 
-    ``parts``: their files, which have the columns ``stored``. ``is_whole``: they are all that there is at the ticks.
+    ``parts``: their files, which have the columns ``stored``. ``whole``: ranges of ticks at which they are all
+    that there is.
     """
 
     engine: Engine
@@ -67,7 +69,7 @@ class Revision:
     stored: pa.Schema
     ticks: Ticks
     changed: Changed | None
-    is_whole: bool = False
+    whole: Sequence[tuple[int, int]] = ()
 
     def answered(self) -> Answered:
         """Write answers and alarms, to be committed; their numbers are the metrics ``answered`` and ``revised``."""
@@ -83,8 +85,7 @@ class Revision:
             inputs.append(SideRows(standing, self._alarm_rows(places)))
             alarms = sink_of(layout.alarms(query.name))
             outputs.append(marked_output(alarms, ALARM, [*_ALARM, *self._groups], constants))
-        whole = (self.ticks.first_revised_us, self.ticks.last_revised_us) if self.is_whole else None
-        kernels = Groups(self._adding, self._following, tuple(self._groups), whole)
+        kernels = Groups(self._adding, self._following, tuple(self._groups), self.whole)
         step = f"answers of {query.name}, {'batch' if self.how == 'online' else 'repair'} {self.number}"
         found = run_buckets(self.engine, step, inputs, places, kernels, outputs, ("answered", "revised"))
         for path, _ in standing:
@@ -107,7 +108,9 @@ class Revision:
 
     def _earlier_files(self) -> list[Counted]:
         """Return the files that may have answers which parts are added to, or from which alarms follow."""
-        ranges = [(self.ticks.first_revised_us, self.ticks.last_revised_us)]
+        ranges: list[tuple[int | None, int | None]] = [*self.whole]
+        if not ranges:
+            ranges.append((self.ticks.first_revised_us, self.ticks.last_revised_us))
         if self.changed is not None:
             ranges.append((self.changed.from_us, _NEVER))
         known = sorted((low, high) for low, high in ranges if low is not None and high is not None)
@@ -161,23 +164,24 @@ class Revision:
 class Groups:
     """The kernel of places, each of which has all rows of its groups: parts, earlier answers, and alarms.
 
-    ``whole``: the first and last tick at which parts are all that there is; None where they are added to answers.
+    ``whole``: ranges of ticks at which parts are all that there is; none where they are added to answers.
     """
 
     adding: Adding
     following: Following | None
     groups: tuple[str, ...]
-    whole: tuple[int | None, int | None] | None = None
+    whole: Sequence[tuple[int, int]] = ()
 
     def __call__(self, place: int, rows: pa.Table) -> pa.Table:
         """Return the answers of a place with rows."""
         new, earlier = (self._of(rows, kind, (*self.adding.read, "holds")) for kind in (_PART, ANSWER))
         keys = ["tick_us", *self.groups]
-        if self.whole is None:
+        if not self.whole:
             answers = self.adding(with_earlier(new, earlier, keys))
         else:
-            tick = pc.field("tick_us")
-            at = earlier.filter((tick >= self.whole[0]) & (tick <= self.whole[1]))
+            ticks, (first, last) = earlier["tick_us"].to_numpy(), np.array(self.whole, np.int64).T
+            at = np.searchsorted(first, ticks, "right") - 1
+            at = earlier.filter(pa.array((at >= 0) & (ticks <= last[at])))
             answers = self.adding.instead(new, newest(at, keys, "revision"), keys)
         is_first = pc.equal(answers["revision"], 0)
         first = pc.sum(is_first).as_py() or 0

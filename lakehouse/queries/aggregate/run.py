@@ -91,9 +91,9 @@ class AggregateRun(QueryRun[AggregateQuery]):
         parts, states = self._again(affected, last, until_us, number)
         answered = Answered(0, 0)
         if last_us is not None and affected.is_answered:
-            ticks = Ticks(affected.first_us, affected.first_us, affected.last_us)
-            changed = Changed(affected.first_us, last_us)
-            answered = self.answer(parts, ticks, changed, "repair", number, is_whole=True)
+            first_us, whole = affected.ranges[0][0], affected.ranges
+            ticks, changed = Ticks(first_us, first_us, whole[-1][1]), Changed(first_us, last_us)
+            answered = self.answer(parts, ticks, changed, "repair", number, whole)
         if affected.alive_us is not None:
             self._replace_states(states, number)
         return answered.new + answered.revised, affected.gone
@@ -106,17 +106,13 @@ class AggregateRun(QueryRun[AggregateQuery]):
         Memory: about as many rows as a batch has at most, at a time.
         """
         query, layout, spans = self.query, self.layout, [(0, end) for _, end in last.spans]
-        files = [
-            files_near(
-                layout.raw(stream), "event_us", [(affected.first_us - affected.reach_us, affected.last_us)]
-            )
-            for stream in query.streams
-        ]
+        times = [(first - affected.reach_us, last) for first, last in affected.ranges]
+        files = [files_near(layout.raw(stream), "event_us", times) for stream in query.streams]
         pieces = 1 + sum(rows for own in files for _, rows in own) // MOST_ROWS
         outputs = self.parts_output(), self.states_output(last.number)
         found = [[ENTRIES.empty_table()] for _ in outputs]
         for piece in affected.pieces(pieces, query.every_us):
-            rows = side_rows(FromRaw(layout, query, spans, [piece.reads]), query, self.streams, last.buckets)
+            rows = side_rows(FromRaw(layout, query, spans, piece.reads), query, self.streams, last.buckets)
             own = query, self.shape, schema_of(self.columns()), piece, until_us, last.number
             kernels = BucketsAgain(*own, f"withdrawn {number}")
             step = f"repair {query.name}, repair {number}: answers without retracted rows"
@@ -140,23 +136,21 @@ class AggregateRun(QueryRun[AggregateQuery]):
         changed: Changed | None,
         how: str,
         number: int,
-        is_whole: bool = False,
+        whole: Sequence[tuple[int, int]] = (),
     ) -> Answered:
         """Append the answers that the buckets' parts come to, with the answers before them, and what these change.
 
         ``parts``: entries of their files, which are deleted. ``changed``: the ticks from which alarms may be others.
-        ``is_whole``: parts are all that there is at the ticks, and take the place of the answers before.
+        ``whole``: ticks at which parts are all that there is, and take the place of the answers before.
         """
         layout, query = self.layout, self.query
         files = [(place_at(each["path"]), each["rows"]) for each in parts.to_pylist()]
         changed = changed if query.is_alarm else None
-        if not files and changed is None and not is_whole:
+        if not files and changed is None and not whole:
             crash_point(_APPENDED[how])
             return Answered(0, 0)
         own = self.engine, layout, query, self.streams
-        found = Revision(
-            *own, how, number, files, self.parts_sink.columns, ticks, changed, is_whole
-        ).answered()
+        found = Revision(*own, how, number, files, self.parts_sink.columns, ticks, changed, whole).answered()
         self.commit(found.entries[0], layout.answers(query.name), how, number)
         crash_point(_APPENDED[how])
         if changed is not None:
