@@ -5,31 +5,40 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.config.stream import Stream
+from lakehouse.ingest.identities.identities import hashes_of
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.parser.verdicts import FILTERED
 from lakehouse.ingest.sources.files import landed, matching
 from lakehouse.ingest.sources.landed_content import seen
 from lakehouse.ingest.sources.lines import parsed_file
 from lakehouse.ingest.sources.manifest import LandedFile
+from lakehouse.storage.identity_index import Hashes
 
 _EXAMPLES, _SHOWN = 3, 200
 
 
 @dataclass
 class Trial:
-    """Counts of rows, and of each reason examples with file, line, what was found and the record."""
+    """Counts of rows, and of each reason examples with file, line, what was found and the record.
+
+    ``repeated``: accepted rows with the identity of another one of these, None where rows have none. ``identities`` are
+    the hashes of these.
+    """
 
     files: int = 0
     rows: int = 0
     accepted: int = 0
     filtered: int = 0
+    repeated: int | None = None
     missing: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, dict[str, Any]] = field(default_factory=dict)
     is_cut: bool = False
+    identities: list[Hashes] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the counts as JSON has them."""
@@ -38,6 +47,7 @@ class Trial:
             "rows": self.rows,
             "accepted": self.accepted,
             "filtered": self.filtered,
+            "repeated": self.repeated,
             "missing": self.missing,
             "rejected": [{"reason": reason} | found for reason, found in self.reasons.items()],
             "more": self.is_cut,
@@ -47,13 +57,22 @@ class Trial:
 def tried(stream: Stream, files: Sequence[Path], most_rows: int) -> Trial:
     """Return what a declaration makes of some files, or for none of those that its source names, up to so many rows.
 
-    Duplicates and what other batches hold are not looked at. Memory: a block of a file. Raises OSError when the file
+    Of rows with one identity contents are not compared, and not what other batches hold. Memory: a block of a file, and
+    eight bytes for each row that has an identity. Raises OSError when the file
     cannot be read; ValueError when messages of topics are asked for, which are not read without an offset being
     fixed.
     """
     if stream.source.kind == "kafka":
         raise ValueError(f"stream {stream.name}: a topic is not read on trial; run it")
     result = Trial()
+    _try(result, stream, files, most_rows)
+    if stream.identity:
+        hashes = np.concatenate([np.empty(0, np.uint64), *result.identities])
+        result.repeated = len(hashes) - len(np.unique(hashes))
+    return result
+
+
+def _try(result: Trial, stream: Stream, files: Sequence[Path], most_rows: int) -> None:
     for each in _files(stream, files):
         result.files += 1
         parser = Parser.of_files(stream, [each])
@@ -61,8 +80,7 @@ def tried(stream: Stream, files: Sequence[Path], most_rows: int) -> Trial:
             _count(result, rows, stream)
             if result.rows >= most_rows:
                 result.is_cut = True
-                return result
-    return result
+                return
 
 
 def _files(stream: Stream, files: Sequence[Path]) -> Iterable[LandedFile]:
@@ -82,6 +100,9 @@ def _count(result: Trial, rows: pa.Table, stream: Stream) -> None:
     is_good = rows["reason"].is_null()
     good = rows.filter(is_good)
     result.accepted += good.num_rows
+    if stream.identity:
+        hashes, has_all = hashes_of(good, stream)
+        result.identities.append(hashes[has_all])
     for measure in stream.measures:
         result.missing[measure] = result.missing.get(measure, 0) + good[measure].null_count
     bad = rows.filter(pc.invert(is_good))

@@ -45,6 +45,7 @@ def storage_plan(layout: Home, stream: Stream) -> Fields:
         "earliest_us": first,
         "levels": list(_levels(schema, newest, placed, share)),
         "raw": _raw(layout, stream, newest, raw_us),
+        "revised": _revised(layout, stream),
         "identities": _identities(layout, stream),
         "lacks_now": schema.lacks(newest),
         "change": asdict(change),
@@ -101,6 +102,12 @@ def _raw(layout: Home, stream: Stream, newest_us: int | None, raw_us: int | None
         "bytes": log.bytes if log else 0,
         "files": len(log.files) if log else 0,
     }
+
+
+def _revised(layout: Home, stream: Stream) -> Fields | None:
+    """Return what is kept of revised rows, as long as raw rows; None where there are none."""
+    log = read_log(layout.revised(stream.name))
+    return {"rows": log.rows, "bytes": log.bytes} if log and log.files else None
 
 
 def _identities(layout: Home, stream: Stream) -> Fields | None:

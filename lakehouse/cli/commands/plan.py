@@ -76,6 +76,8 @@ def _print(kept: Mapping[str, Any]) -> None:
     rows.append(
         ("raw", format_duration(raw["keep_us"]), time_text(raw["from_us"]), raw["rows"], raw["bytes"])
     )
+    if revised := kept["revised"]:
+        rows.append(("revised", format_duration(raw["keep_us"]), "-", revised["rows"], revised["bytes"]))
     if known := kept["identities"]:
         rows.append(("identities", format_duration(known["keep_us"]), "-", known["rows"], known["bytes"]))
     title = f"{kept['stream']}: newest {time_text(kept['newest_us'])}, since {time_text(kept['earliest_us'])}"

@@ -41,16 +41,21 @@ def reason_sentence(reason: str, detail: str | None) -> str:
 def balance_sentence(counts: Fields, when: str) -> str:
     """Return what became of the records that came in.
 
-    >>> counts = dict(received=10, requeued=0, accepted=7, quarantined=2, duplicates=1)
+    >>> counts = dict(received=10, requeued=0, accepted=7, quarantined=2, duplicates=1, revised=0)
     >>> balance_sentence(counts, "in all")
     'Of 10 records that came in all, 7 were accepted, 2 rejected, and 1 repeated another: none is unaccounted for.'
+    >>> balance_sentence(counts | {"revised": 3}, "in all").partition(": ")[2]
+    'none is unaccounted for. Newer ones took the place of 3 accepted ones, which are kept apart.'
     """
     came, gone = counts["received"] + counts["requeued"], _gone(counts)
     again = f" and {counts['requeued']:,} put through again" if counts["requeued"] else ""
     lost = "none is unaccounted for" if came == gone else f"{abs(came - gone):,} are unaccounted for"
+    # A revised row stays accepted: it came in, and raw no longer has it.
+    apart = f" Newer ones took the place of {counts['revised']:,} accepted ones, which are kept apart."
     return (
         f"Of {counts['received']:,} records that came {when}{again}, {counts['accepted']:,} were accepted, "
         f"{counts['quarantined']:,} rejected, and {counts['duplicates']:,} repeated another: {lost}."
+        f"{apart if counts['revised'] else ''}"
     )
 
 

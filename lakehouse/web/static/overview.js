@@ -45,7 +45,7 @@ function card(one) {
     ...(one.missing.length ? [["without a value", h("span", { class: one.missing.some((each) => each.missing === each.accepted || each.last_with !== null) ? "warn" : "" }, one.missing.map((each) => `${each.column} ${share(each.missing, each.accepted)}${each.last_with === null ? "" : `, all since batch ${number(each.last_with)}`}`).join("; "))]] : []),
     ["late of accepted", `${number(one.late)} (${share(one.late, one.accepted)})`],
     ["late by, 95 %", span(one.lateness_p95_us)],
-    ["balance", h("span", { class: came === found ? "good" : "bad" }, `received ${number(one.received)}${again} ${came === found ? "=" : "≠"} ${number(one.accepted)} accepted + ${number(one.quarantined)} quarantined${one.closed ? ` (${number(one.open)} open, ${number(one.closed)} closed)` : ""} + ${number(one.duplicates)} duplicates`)],
+    ["balance", h("span", { class: came === found ? "good" : "bad" }, `received ${number(one.received)}${again} ${came === found ? "=" : "≠"} ${number(one.accepted)} accepted${one.revised ? ` (${number(one.revised)} revised by newer ones)` : ""} + ${number(one.quarantined)} quarantined${one.closed ? ` (${number(one.open)} open, ${number(one.closed)} closed)` : ""} + ${number(one.duplicates)} duplicates`)],
     ["waiting", `${number(one.manifests.waiting)} batches${one.lag ? `, ${number(one.lag)} messages` : ""}`],
     ["in quarantine", Object.keys(one.quarantine).length ? h("a", { href: `?view=quarantine&stream=${encodeURIComponent(one.stream)}` }, Object.entries(one.quarantine).map(([reason, count]) => `${reason} ${number(count)}`).join(", ")) : "nothing"],
   ]));

@@ -32,7 +32,7 @@ def check(
     """Judge files by a declaration, without writing.
 
     Counts the rows that would be accepted and those of each reason, with examples and the values that are missing.
-    Duplicates of rows that are ingested already are not looked for.
+    Rows that are ingested already are not looked for: a row may repeat or revise one of them.
     """
     from lakehouse.propose.trial import tried
     from lakehouse.settings import read_settings
@@ -49,13 +49,18 @@ def check(
         print_json([{"stream": name} | trial.as_dict() for name, trial in trials.items()])
         return
     for name, trial in trials.items():
-        print_trial(name, trial)
+        print_trial(name, trial, settings.stream(name).revisions is not None)
 
 
-def print_trial(name: str, trial: Trial) -> None:
-    """Print what a declaration made of files."""
+def print_trial(name: str, trial: Trial, is_revised: bool = False) -> None:
+    """Print what a declaration made of files; ``is_revised``: of rows of one identity the newer counts."""
     more = ", and there are more" if trial.is_cut else ""
     print_line(f"{name}: {trial.accepted:,} of {trial.rows:,} rows of {trial.files:,} files accepted{more}")
+    if trial.repeated:
+        becomes = (
+            "the newer one counts" if is_revised else "duplicates, or conflicts if they say something else"
+        )
+        print_line(f"{trial.repeated:,} have the identity of another accepted row: {becomes}")
     missing = ", ".join(f"{measure} {count:,}" for measure, count in trial.missing.items() if count)
     if missing:
         print_line(f"missing values: {missing}")
