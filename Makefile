@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 UV := .tools/bin/uv
 READY := $(VENV)/.ready
 CODE := lakehouse jobs dags quality infra tests
-BENCHMARKS := cluster ingest ingest_batches ingest_steps remembered small_batch query_batch conditions commits control maintenance fold quality start engine rollup late_join multiway_join join_aggregate scheduling sources web
+BENCHMARKS := cluster ingest ingest_batches ingest_steps remembered revisions small_batch query_batch conditions commits control maintenance fold quality start engine rollup late_join multiway_join join_aggregate scheduling sources web
 FAST := not spark and not airflow and not slow and not long
 # Where memory has two gigabytes for files that need not last, the quick tests wait for no disk.
 IN_MEMORY := df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 { print "/dev/shm" }'

@@ -52,6 +52,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
     },
     "ingest_history": {"ingest_history": {"history"}},
     "remembered": {"remembered": {"remembered"}},
+    "revisions": {"revisions": {"revisions"}},
     "ingest_batches": {"ingest_batches": {"local_s_at_1000", "spark_with_identity_jobs_at_1000"}},
     "ingest_steps": {"ingest_steps": {"rows", "with identity", "stages"}},
     "fold": {"fold": {"cores", "folds"}},
