@@ -57,11 +57,17 @@ def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
 
 
 def with_nodes(settings: Settings, one: StreamSnapshot, folder: Path) -> StreamSnapshot:
-    """Write the stream's folded nodes and its ledger as parquet, and add the nodes up independently of DuckDB."""
-    one = replace(one, changed=None)
-    if not one.batch:
+    """Write the stream's folded nodes and its ledger as parquet, and add the nodes up independently of DuckDB.
+
+    Of a stream whose changes are known, only the nodes that were built again.
+    """
+    layout, stream, changed = settings.layout, settings.stream(one.name), one.changed
+    if changed is not None and changed.ranges:
+        folder.mkdir(parents=True)
+        _write_nodes(layout, stream, one.horizons, folder, changed.ranges)
+        return replace(one, changed=replace(changed, again=sorted(folder.glob("*.parquet"))))
+    if changed is not None or not one.batch:
         return one
-    layout, stream = settings.layout, settings.stream(one.name)
     for name in ("nodes", "ledger"):
         (folder / name).mkdir(parents=True)
     totals = _write_nodes(layout, stream, one.horizons, folder / "nodes")
@@ -94,15 +100,21 @@ def queries_to_publish(
     return snapshots, changed
 
 
-def _write_nodes(layout: Home, stream: Stream, horizons: Sequence[int], folder: Path) -> list[dict[str, Any]]:
-    """Write one row per node, and return their totals."""
+def _write_nodes(
+    layout: Home,
+    stream: Stream,
+    horizons: Sequence[int],
+    folder: Path,
+    ranges: Sequence[tuple[int, int]] | None = None,
+) -> list[dict[str, Any]]:
+    """Write one row per node, of some ranges of time or all, and return their totals."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from lakehouse.rollup import rollup
 
     totals = []
-    for number, nodes in enumerate(rollup.folded_nodes(layout, stream, horizons)):
+    for number, nodes in enumerate(rollup.folded_nodes(layout, stream, horizons, ranges)):
         pq.write_table(nodes, folder / f"{number:05d}.parquet")
         totals.append(rollup.totals(nodes, stream))
     added: list[dict[str, Any]] = (

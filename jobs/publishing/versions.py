@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ def publish_sound(
         is_current,
         publish_agreeing,
         published_queries,
-        shared_batches,
+        shared_streams,
     )
 
     layout = settings.layout
@@ -50,15 +51,17 @@ def publish_sound(
     kept = (settings.serving.keep_versions, partial(readers_of, settings))
     try:
         if not is_current(layout, snapshots, queries, withheld):
-            shared = shared_batches(layout, snapshots)
+            shared = shared_streams(layout, snapshots)
+            changes = {one.name: with_changes(layout, one, shared) for one in snapshots}
             snapshots = [
-                with_changes(layout, one, shared) or with_nodes(settings, one, scratch / one.name)
-                for one in snapshots
+                with_nodes(settings, changes[one.name] or one, scratch / one.name) for one in snapshots
             ]
         done, differing, held = publish_agreeing(layout, snapshots, queries, withheld, *kept)
         if in_full or is_due(done):
             whole = [
-                one if one.nodes else with_nodes(settings, one, scratch / f"{one.name}-anew")
+                one
+                if one.nodes
+                else with_nodes(settings, replace(one, changed=None), scratch / f"{one.name}-anew")
                 for one in snapshots
             ]
             queries, changed = queries_to_publish(*asked)

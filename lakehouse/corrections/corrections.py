@@ -18,6 +18,7 @@ Rows leave raw by tasks: of the files that may have such a row they read the col
 that have other rows, too. Files of which all rows go are not opened.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -100,7 +101,7 @@ def finish_open(
         return None
     with tables.lease(layout, also, 0 if lacks_raw else tables.MERGE_S) if also else nullcontext():
         if found is not None:
-            carry_out(spark, layout, stream, found)
+            carry_out(spark, layout, stream, found, again=True)
         if waiting is not None:
             found = begin(layout, stream, revision_of(spark, layout, stream, waiting))
             carry_out(spark, layout, stream, found)
@@ -131,8 +132,8 @@ def begin(layout: Home, stream: Stream, asked: Correction) -> Correction:
     return begun
 
 
-def carry_out(spark: Session, layout: Home, stream: Stream, begun: Correction) -> None:
-    """Do what a correction says, whatever of it was already done."""
+def carry_out(spark: Session, layout: Home, stream: Stream, begun: Correction, again: bool = False) -> None:
+    """Do what a correction says, whatever of it was already done; ``again``: some of it may have been."""
     engine, step = (engine_of(spark), layout), f"remove rows of {stream.name}"
     if begun.kind == RETENTION and begun.to_us is not None:
         remember(engine_of(spark), layout, stream, begun)
@@ -154,10 +155,12 @@ def carry_out(spark: Session, layout: Home, stream: Stream, begun: Correction) -
     crash_point("correction.raw-deleted")
     if begun.kind == REBUILD and begun.from_us is None and begun.to_us is None:
         rebuild_all(spark, layout, stream)
-    elif begun.kind == REBUILD:
-        rebuild_ranges(spark, layout, stream, [widened(stream, begun.from_us, begun.to_us)])
+    elif begun.kind == REBUILD and begun.nodes:
+        rebuild_ranges(spark, layout, stream, begun.nodes)
     elif begun.kind == RETRACT:
-        _apply_retract_effects(spark, layout, stream, begun)
+        is_moved = _apply_retract_effects(spark, layout, stream, begun)
+        # Once the ledger is corrected, nothing says whether the newest time has moved.
+        begun = replace(begun, nodes=None) if is_moved or again else begun
     _append(layout, stream, replace(begun, done=True))
     crash_point("correction.done")
 
@@ -170,17 +173,18 @@ def rebuild(
     Raises RawIncomplete when raw rows for it are gone and older nodes cannot take their place; RollupOutdated when a
     range is asked for and the stream is declared differently now.
     """
-    what, low, high = "all nodes", None, None
+    what, low, high, nodes = "all nodes", None, None, None
     if from_us is None and to_us is None:
         plan_all(spark, layout, stream)
     else:
         require_current(layout, stream)
         low, high = widened(stream, from_us, to_us)
         check_range(layout, stream, low)
-        what = f"nodes from {low} to {high} us"
+        what, nodes = f"nodes from {low} to {high} us", [(low, high)]
     through = read_marker(layout.rollup(stream.name)).batch
     asked = Correction(
-        *(0, REBUILD, False, "rebuild", "", what, "", low, high, through, 0, {}, datetime.now(UTC))
+        *(0, REBUILD, False, "rebuild", "", what, "", low, high, through, 0, {}, datetime.now(UTC)),
+        nodes=nodes,
     )
     begun = begin(layout, stream, asked)
     carry_out(spark, layout, stream, begun)
@@ -197,13 +201,17 @@ def rebuild(
 
 def _append(layout: Home, stream: Stream, correction: Correction) -> None:
     path = layout.corrections(stream.name)
-    row = asdict(replace(correction, at=datetime.now(UTC)))
+    nodes = None if correction.nodes is None else json.dumps(correction.nodes)
+    row = asdict(replace(correction, at=datetime.now(UTC))) | {"nodes": nodes}
     version = 2 * correction.number + int(correction.done)
     tables.append_row(row, path, f"correct-{stream.name}", version)
 
 
-def _apply_retract_effects(spark: Session, layout: Home, stream: Stream, begun: Correction) -> None:
-    """Bring rollup and ledger to what they would be without the rows, which have left raw."""
+def _apply_retract_effects(spark: Session, layout: Home, stream: Stream, begun: Correction) -> bool:
+    """Bring rollup and ledger to what they would be without the rows, which have left raw.
+
+    Return whether another time is confirmed without them, so that other nodes change, too.
+    """
     low, high = widened(stream, begun.from_us, begun.to_us)
     known = sorted(read_columns(layout.ledger(stream.name), ("batch", *_TIMES)))
     left = _left(engine_of(spark), layout, stream, begun)
@@ -211,12 +219,14 @@ def _apply_retract_effects(spark: Session, layout: Home, stream: Stream, begun: 
     through = [row for row in corrected if row[0] <= begun.through]
     was = max((row[-1] for row in known if row[0] <= begun.through and row[-1] is not None), default=None)
     newest = through[-1][-1]
-    if newest == was:
-        rebuild_ranges(spark, layout, stream, [(low, high)])
-    else:
+    is_moved = bool(newest != was)
+    if is_moved:
         _move_back(spark, layout, stream, newest, low)
+    else:
+        rebuild_ranges(spark, layout, stream, [(low, high)])
     _correct_ledger(layout, stream, set(corrected) - set(known))
     crash_point("correction.ledger-corrected")
+    return is_moved
 
 
 def _move_back(spark: Session, layout: Home, stream: Stream, newest: int | None, low: int) -> None:

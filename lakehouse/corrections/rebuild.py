@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -84,11 +83,8 @@ class _Replaced:
     columns: tuple[str, ...] = ("level", "start_us")
 
     def __call__(self, rows: pa.Table) -> pa.Array:
-        starts, level = rows["start_us"].fill_null(0).to_numpy(), rows["level"]
-        lows, highs = np.array(self.ranges, np.int64).T
-        at = np.searchsorted(lows, starts, "right") - 1
-        is_in = pa.array((at >= 0) & (starts < highs[at]))
-        is_node = pc.and_(pc.greater(level, 0), is_in)
+        level = rows["level"]
+        is_node = pc.and_(pc.greater(level, 0), rollup.starts_within(rows, self.ranges))
         return pc.or_kleene(is_node, pc.equal(level, 0)) if self.with_marker else is_node
 
 

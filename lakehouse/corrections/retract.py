@@ -94,6 +94,7 @@ def retract(
         asked = Correction(
             *(0, RETRACT, False, by, why, str(named), named.recorded(), low, high + 1, through),
             *(rows_gone, dict(batches), datetime.now(UTC)),
+            nodes=[widened(stream, low, high + 1)],
         )
         begun = corrections.begin(layout, stream, asked)
         corrections.carry_out(spark, layout, stream, begun)

@@ -15,21 +15,18 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.config.stream import Stream
 from lakehouse.corrections.rebuild import rebuild_ranges
 from lakehouse.corrections.wrong_rows import NotedInRaw, RevisedRows, count_wrong, note_wrong
 from lakehouse.engine import Session, engine_of
 from lakehouse.engine.rewriting import remove_rows
-from lakehouse.storage.corrections import REVISE, Correction
+from lakehouse.storage.corrections import MOST_RANGES, REVISE, Correction
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
 from lakehouse.storage.noted_rows import NotedRows
 from lakehouse.storage.tables.rollup_table import read_marker
 from lakehouse.storage.tables.table_log import FileFacts
-
-# Ranges of time of one correction; the nearest are joined.
-_MOST = 64
-Ranges = Sequence[tuple[int, int]]
 
 
 def revision_of(spark: Session, layout: Home, stream: Stream, batches: tuple[int, int]) -> Correction:
@@ -46,27 +43,20 @@ def revision_of(spark: Session, layout: Home, stream: Stream, batches: tuple[int
     condition = {
         "batches": batches,
         "raw": _ranges([each["span"] for each in found], width_us),
-        "nodes": _ranges(of_nodes, width_us),
     }
     ends = min(each["low_us"] for each in found), max(each["high_us"] for each in found) + 1
     what = "rows that batches {} to {} revise".format(*batches)
     return Correction(
         *(0, REVISE, False, "ingest", f"revisions of {stream.name}", what, json.dumps(condition), *ends),
         *(batches[1], rows.total(), dict(rows), datetime.now(UTC)),
+        nodes=_ranges(of_nodes, width_us),
     )
 
 
-def _ranges(spans: Sequence[int], width_us: int) -> Ranges:
+def _ranges(spans: Sequence[int], width_us: int) -> list[tuple[int, int]]:
     """Return half-open ranges of time around spans of a width, in order."""
-    if not spans:
-        return []
-    starts = np.unique(np.array(spans, np.int64)) * width_us
-    gaps = starts[1:] - starts[:-1]
-    # Ranges end where the gaps are, the largest of them.
-    cuts = np.flatnonzero(gaps > width_us)
-    cuts = np.sort(cuts[np.argsort(-gaps[cuts], kind="stable")][: _MOST - 1])
-    lows, highs = starts[np.append(0, cuts + 1)], starts[np.append(cuts, len(starts) - 1)] + width_us
-    return list(zip(lows.tolist(), highs.tolist(), strict=True))
+    starts = np.array(spans, np.int64) * width_us
+    return covering_ranges(starts, starts + width_us, MOST_RANGES)
 
 
 def carry_out_revision(spark: Session, layout: Home, stream: Stream, begun: Correction) -> None:
@@ -81,5 +71,5 @@ def carry_out_revision(spark: Session, layout: Home, stream: Stream, begun: Corr
     gone = NotedInRaw(NotedRows.of(layout, name, begun.number))
     remove_rows(engine, layout, layout.raw(name), gone, None, f"remove rows of {name}", may_have=may_have)
     crash_point("correction.raw-deleted")
-    if condition["nodes"]:
-        rebuild_ranges(spark, layout, stream, condition["nodes"])
+    if begun.nodes:
+        rebuild_ranges(spark, layout, stream, begun.nodes)

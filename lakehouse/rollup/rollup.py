@@ -37,8 +37,9 @@ from lakehouse.storage.tables.rollup_table import (
     same_but_keeps,
 )
 from lakehouse.storage.tables.schema_change import compare_schemas
-from lakehouse.storage.tables.table_commits import fitted, set_properties
-from lakehouse.storage.tables.table_log import Between, bounds, file_facts, read_parts
+from lakehouse.storage.tables.table_commits import set_properties
+from lakehouse.storage.tables.table_log import bounds, files_near, read_parts
+from lakehouse.storage.tables.table_reads import pieces_of
 
 log = logging.getLogger(__name__)
 # The values of partial nodes that are folded at a time, in one to two gigabytes: a million nodes of three measures.
@@ -88,31 +89,45 @@ def append_new(spark: Session, layout: Home, stream: Stream) -> dict[str, int]:
     return {"batches": last - before.batch, "rows": accepted}
 
 
-def folded_nodes(layout: Home, stream: Stream, horizons: Sequence[int]) -> Iterator[pa.Table]:
-    """Yield one row per node, range of time by range: partial nodes combined, without those below their horizon.
+def folded_nodes(
+    layout: Home, stream: Stream, horizons: Sequence[int], ranges: Sequence[tuple[int, int]] | None = None
+) -> Iterator[pa.Table]:
+    """Yield one row per node, part by part of the time: partial nodes combined, without those below their horizon.
 
-    ``horizons`` are those of a table that is current. Cost: one pass on one core, and one over the starts if there
-    are many nodes; memory: ``VALUES_AT_ONCE``, for counters at least the nodes of the last level's width, which are
-    combined from each other.
+    ``horizons`` are those of a table that is current. ``ranges``: only the nodes of these whole top nodes. Cost: one
+    pass on one core over the files that have such nodes, and one over the starts if there are many; memory:
+    ``VALUES_AT_ONCE``, for counters at least the nodes of the last level's width, which are combined from each other.
     """
-    folder = folder_of(stream)
+    folder, table = folder_of(stream), layout.rollup(stream.name)
     starts = pa.array([0, *horizons], pa.int64())
-    for times in _times(layout.rollup(stream.name), stream, 1 + VALUES_AT_ONCE // len(folder.schema)):
+    for times in _times(table, stream, 1 + VALUES_AT_ONCE // len(folder.schema), ranges):
         parts = [folder.schema.empty_table()]
-        for part in read_parts(layout.rollup(stream.name), folder.schema.names, times):
-            nodes = fitted(part, folder.schema)
-            nodes = nodes.filter(pc.greater(nodes["level"], 0))
-            parts.append(nodes.filter(pc.greater_equal(nodes["start_us"], starts.take(nodes["level"]))))
+        for path, _ in files_near(table, "start_us", [(low, high - 1) for low, high in times]):
+            for nodes in pieces_of(path, folder.schema):
+                own = nodes.filter(pc.and_(pc.greater(nodes["level"], 0), starts_within(nodes, times)))
+                parts.append(own.filter(pc.greater_equal(own["start_us"], starts.take(own["level"]))))
         yield folder.whole(pa.concat_tables(parts))
 
 
-def _times(table: Location, stream: Stream, most: int) -> list[Between]:
-    """Divide the starts of nodes into ranges of about this many nodes; a counter's node stays with its parents."""
+def starts_within(nodes: pa.Table, ranges: Sequence[tuple[int, int]]) -> pa.Array:
+    """Return which nodes start in one of some ranges ``[low, high)``, which ascend."""
+    starts = nodes["start_us"].fill_null(0).to_numpy()
+    lows, highs = np.array(ranges, np.int64).T
+    at = np.searchsorted(lows, starts, "right") - 1
+    return pa.array((at >= 0) & (starts < highs[at]))
+
+
+def _times(
+    table: Location, stream: Stream, most: int, ranges: Sequence[tuple[int, int]] | None
+) -> Iterator[Sequence[tuple[int, int]]]:
+    """Divide ranges of starts into parts of about this many nodes; a counter's node stays with its parents."""
     ((first, last),) = bounds(table, ["start_us"], NODES)
     if first is None or last is None:
-        return []
-    if sum(file.rows for file in file_facts(table, NODES)) <= most:
-        return [("start_us", first, last)]
+        return
+    asked = [(first, last + 1)] if ranges is None else ranges
+    if sum(rows for _, rows in files_near(table, "start_us", asked)) <= most:
+        yield asked
+        return
     width = stream.levels[-1 if stream.counters else 0].width_us
     width *= -(-(last - first + 1) // (width * _COUNTED))
     counts = np.zeros(last // width - first // width + 1, np.int64)
@@ -121,7 +136,9 @@ def _times(table: Location, stream: Stream, most: int) -> list[Between]:
         counts += np.bincount(place, minlength=len(counts))
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // most)) + 1
     edges = [(first // width + cut) * width for cut in (0, *cuts.tolist(), len(counts))]
-    return [("start_us", low, high - 1) for low, high in pairwise(edges)]
+    for low, high in pairwise(edges):
+        if own := [(max(low, begin), min(high, end)) for begin, end in asked if begin < high and end > low]:
+            yield own
 
 
 def totals(nodes: pa.Table, stream: Stream) -> pa.Table:

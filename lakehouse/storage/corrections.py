@@ -4,6 +4,7 @@ A correction is begun (its row says what is to be done, whatever happens next), 
 of the same number). Killed between, it is carried out again. So raw rows = accepted rows - rows of what is done.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -16,6 +17,8 @@ from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import bounds, commit_at, newest_version, read_rows
 
 RETENTION, RETRACT, REVISE, REBUILD = "retention", "retract", "revise", "rebuild"
+# Ranges of time of one correction, and of all since a version; the nearest are joined.
+MOST_RANGES = 64
 # Those whose rows no result may rest on.
 TAKEN_OUT = (RETRACT, REVISE)
 
@@ -25,9 +28,10 @@ class Correction:
     """One correction; ``from_us`` and ``to_us`` bound the times it is about, None where nothing does.
 
     ``condition`` names the raw rows that go among those of batches up to ``through``, as ``wrong_rows.py`` records
-    them, and of revisions the batches that have them and the times of nodes; ``batches`` says how many of each batch.
-    Where raw rows are dropped, identities of the definition ``identity`` are remembered from ``known_from_us`` on, None
-    for all of them.
+    them, and of revisions the batches that have them and the times of their rows; ``batches`` says how many of each
+    batch. Where raw rows are dropped, identities of the definition ``identity`` are remembered from ``known_from_us``
+    on, None for all of them. ``nodes`` are the ranges of time whose nodes are built again, None where others may
+    change, too.
     """
 
     number: int
@@ -45,6 +49,7 @@ class Correction:
     at: datetime
     known_from_us: int | None = None
     identity: str | None = None
+    nodes: Sequence[tuple[int, int]] | None = None
 
 
 def read_corrections(layout: Home, stream: str) -> list[Correction]:
@@ -68,7 +73,8 @@ def _read(table: Location) -> tuple[Correction, ...]:
     latest: dict[int, Correction] = {}
     for row in sorted(read_rows(table), key=lambda row: (row["number"], row["done"])):
         known: dict[str, Any] = {each.name: row.get(each.name) for each in fields(Correction)}
-        latest[row["number"]] = Correction(**(known | {"batches": dict(row["batches"])}))
+        nodes = None if known["nodes"] is None else tuple(map(tuple, json.loads(known["nodes"])))
+        latest[row["number"]] = Correction(**(known | {"batches": dict(row["batches"]), "nodes": nodes}))
     return tuple(latest.values())
 
 
@@ -101,10 +107,16 @@ def known_from(corrections: Iterable[Correction], identity: str) -> int | None:
 
 def published_facts(corrections: Sequence[Correction]) -> dict[str, Any]:
     """Return what a published version holds of a stream's corrections."""
+    # Two numbers for each, as nodes change while it is carried out. Dropping raw rows changes no node.
+    rebuilds = tuple(
+        (2 * found.number + found.done, found.nodes if found.done else None)
+        for found in corrections
+        if found.kind != RETENTION
+    )
     return {
         "correction": max((found.number for found in corrections), default=0),
-        # Two numbers for each, as nodes change while it is carried out. Dropping raw rows changes no node.
-        "rebuilt": max((2 * c.number + c.done for c in corrections if c.kind != RETENTION), default=0),
+        "rebuilt": rebuilds[-1][0] if rebuilds else 0,
+        "rebuilds": rebuilds,
         "raw_from_us": raw_from(corrections),
         "retracted": removed(corrections, TAKEN_OUT),
     }

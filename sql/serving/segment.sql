@@ -16,7 +16,7 @@ CREATE TABLE segment.nodes (
     slot BIGINT, parent_us BIGINT, start_us BIGINT, n BIGINT, total DOUBLE, carry DOUBLE, exact_total BIGINT,
     wide_total HUGEINT, lowest DOUBLE, highest DOUBLE, magnitude DOUBLE, first_us BIGINT, last_us BIGINT
 );
-COMMENT ON TABLE segment.nodes IS 'One row per measure, level, series and node that holds a value; sorted by slot and start.';
+COMMENT ON TABLE segment.nodes IS 'One row per measure, level, series and node that holds a value; sorted by slot and start. One without values: the node of an older segment is gone.';
 
 CREATE TABLE segment.counter_nodes (
     slot BIGINT, parent_us BIGINT, start_us BIGINT, n BIGINT, first_us BIGINT, last_us BIGINT, first_reading DOUBLE,

@@ -18,7 +18,7 @@ COMMENT ON COLUMN publication.catalog IS 'Every stream.measure that can be asked
 CREATE TABLE streams (
     stream_id INTEGER, stream VARCHAR, definition VARCHAR, newest_us BIGINT, confirmed_us BIGINT, earliest_us BIGINT, batch BIGINT,
     latest_us BIGINT, raw_path VARCHAR, key_names VARCHAR[], series_count BIGINT, nodes BIGINT,
-    raw_from_us BIGINT, retracted BIGINT, unchecked BIGINT, timezone VARCHAR, basis VARCHAR
+    raw_from_us BIGINT, retracted BIGINT, unchecked BIGINT, timezone VARCHAR, basis VARCHAR, rebuilt BIGINT
 );
 COMMENT ON TABLE streams IS 'One row per published stream.';
 COMMENT ON COLUMN streams.stream_id IS 'Number of the stream; it gets another one when all of its nodes are made anew.';
@@ -35,6 +35,7 @@ COMMENT ON COLUMN streams.series_count IS 'Series over all groupings.';
 COMMENT ON COLUMN streams.nodes IS 'Rows of this stream in nodes.';
 COMMENT ON COLUMN streams.raw_from_us IS 'Since when all raw rows are kept; null when none was dropped for its age.';
 COMMENT ON COLUMN streams.retracted IS 'Accepted rows that were taken back out.';
+COMMENT ON COLUMN streams.rebuilt IS 'Last correction that changed nodes: twice its number, and one more if it was done.';
 COMMENT ON COLUMN streams.basis IS 'Hash of what all of its nodes depend on; the next version shares nodes while it stays.';
 COMMENT ON COLUMN streams.unchecked IS 'Rows older than identities were known for when they came: they may repeat others.';
 COMMENT ON COLUMN streams.timezone IS 'Zone by whose clocks event times without an offset are read.';

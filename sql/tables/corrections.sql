@@ -15,6 +15,7 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     batches MAP<BIGINT, BIGINT> COMMENT 'raw rows that go, per ingest batch',
     at TIMESTAMP COMMENT 'when this row was written',
     known_from_us BIGINT COMMENT 'of kind retention: since when identities are known, whether or not raw has their rows; null where none is forgotten',
-    identity STRING COMMENT 'of kind retention: the definition of the identities that are remembered; empty for none'
+    identity STRING COMMENT 'of kind retention: the definition of the identities that are remembered; empty for none',
+    nodes STRING COMMENT 'ranges of time, as JSON, whose nodes are built again; null where others may change, too'
 ) USING DELTA
 COMMENT 'what was changed after it had been taken in'

@@ -1,7 +1,7 @@
 """Work of a publish: the nodes that are new since the current version, or all of them.
 
 New nodes are appends to the rollup table, each marked with its stream and last batch, as Delta records its writers.
-Other commits fold or move existing nodes, or are corrections, which the caller knows of.
+Other commits fold or move existing nodes, or are corrections, of which it is known which nodes they build again.
 """
 
 import time
@@ -12,6 +12,7 @@ from typing import Any
 
 from lakehouse.serving.publish.publish import Published
 from lakehouse.serving.publish.snapshot import ChangedNodes, StreamSnapshot
+from lakehouse.serving.segments.previous import PublishedStream
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import (
@@ -27,19 +28,24 @@ Actions = list[dict[str, Any]]
 ANEW_S = 24 * 3600
 
 
-def with_changes(home: Home, one: StreamSnapshot, shared: Mapping[str, int]) -> StreamSnapshot | None:
-    """Add the changes since the current version; None if that cannot share its nodes, or the log lacks commits."""
-    if one.name not in shared:
+def with_changes(
+    home: Home, one: StreamSnapshot, shared: Mapping[str, PublishedStream]
+) -> StreamSnapshot | None:
+    """Add the changes since the current version; None if that cannot share its nodes, or the log lacks commits.
+
+    Nodes that were built again are not read: the caller adds their files.
+    """
+    if (before := shared.get(one.name)) is None:
         return None
-    after = shared[one.name]
+    after, again = before.batch, (before.rebuilt, one.rebuilt_since(before.rebuilt) or ())
     if one.batch == after:
-        return replace(one, changed=ChangedNodes(after, (), ()))
+        return replace(one, changed=ChangedNodes(after, (), (), *again))
     nodes = nodes_since(home.rollup(one.name), one.name, after, one.batch)
     ledger = files_between(home.ledger(one.name), ("batch", after + 1, one.batch))
     # Each batch of the rollup has a ledger row, so if no file can hold one, the ledger is missing.
     if nodes is None or not ledger:
         return None
-    return replace(one, changed=ChangedNodes(after, nodes, ledger))
+    return replace(one, changed=ChangedNodes(after, nodes, ledger, *again))
 
 
 def is_due(done: Published) -> bool:

@@ -20,12 +20,19 @@ from lakehouse.serving.publish.changes import combined_of, write_changed
 from lakehouse.serving.publish.macros import create_macros, tables, views
 from lakehouse.serving.publish.node_rows import Numbered, folded_nodes, write_rows
 from lakehouse.serving.publish.query_snapshot import QuerySnapshot, take_queries, write_queries
-from lakehouse.serving.publish.snapshot import ROWS, PublishedMeasure, StreamSnapshot, fingerprint, in_ladder
+from lakehouse.serving.publish.snapshot import (
+    ROWS,
+    ChangedNodes,
+    PublishedMeasure,
+    StreamSnapshot,
+    fingerprint,
+    in_ladder,
+)
 from lakehouse.serving.publish.withheld import Withheld, keep, kept_in, write_withheld
 from lakehouse.serving.segments.merge import SMALL_ROW_GROUP, Stored, open_fresh, settle
 from lakehouse.serving.segments.previous import Previous
 from lakehouse.serving.segments.row_store import RowStore, say, statements_of
-from lakehouse.serving.segments.segments import BLOCK, transaction
+from lakehouse.serving.segments.segments import BLOCK, NEWEST_STORED, transaction
 from lakehouse.serving.segments.shared_rows import SharedRows
 from lakehouse.serving.table_reader import connected
 from lakehouse.serving.versions.versions import draft_path
@@ -125,7 +132,8 @@ def _numbered(streams: Sequence[StreamSnapshot], previous: Previous | None) -> I
             new += 1
             continue
         before = known.get(stream.name)
-        if before is None or (before.basis, before.batch) != (stream.basis(), stream.changed.after):
+        follows = stream.basis(), stream.changed.after, stream.changed.rebuilt
+        if before is None or (before.basis, before.batch, before.rebuilt) != follows:
             raise ValueError(f"stream {stream.name}: its changes do not follow the version that is published")
         yield Numbered(before.number, stream, before.series)
 
@@ -156,7 +164,8 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
             nodes,
         ),
         *(stream.raw_from_us, stream.retracted),
-        *(sum(one.n for one in stream.unchecked if one.measure == ROWS), stream.timezone, stream.basis()),
+        sum(one.n for one in stream.unchecked if one.measure == ROWS),
+        *(stream.timezone, stream.basis(), stream.rebuilt),
     )
     connection.execute(f"INSERT INTO streams VALUES {row(values)}")
     for reason, records in sorted(stream.quarantine.items()):
@@ -170,30 +179,56 @@ def _scalar(connection: duckdb.DuckDBPyConnection, query: str) -> int:
 
 
 def _write_node_counts(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
-    """Count the stream's nodes by level and parent: horizons lie between parents, so they delete whole rows."""
-    levels, before = one.stream.levels, ""
-    own = f"slot >= {one.first_slot(0)} AND slot < {one.end_slot}"
-    source = f"fresh.segment.nodes WHERE {own}"
-    if one.is_shared:
-        source = f"{combined_of(one.number)} WHERE is_new"
-        starts = literal([KEPT_FOREVER_US, *one.stream.horizons])
-        kept = f"stream_id = {one.number} AND (bucket_us = {KEPT_FOREVER_US} OR bucket_us >= {starts}[level + 1])"
-        before = f"UNION ALL FROM previous.node_counts WHERE {kept}"
+    """Count the stream's nodes by level and parent: horizons lie between parents, so they delete whole rows.
+
+    Rows of times whose nodes were built again are counted anew, but that of top nodes that are kept forever.
+    """
+    levels, before, gained = one.stream.levels, "", "1"
+    source = f"fresh.segment.nodes WHERE slot >= {one.first_slot(0)} AND slot < {one.end_slot}"
+    if one.stream.changed is not None:
+        source = combined_of(one.number)
+        is_again = f"bucket_us <> {KEPT_FOREVER_US} AND {one.stream.changed.within('bucket_us')}"
+        gained = f"CASE WHEN {is_again} THEN (n > 0)::INT WHEN n = 0 THEN -1 ELSE is_new::INT END"
+        before = f"UNION ALL {_counted_before(one, one.stream.changed)}"
     top = "parent_us" if levels[-1].keep_us is None else "start_us"
     connection.execute(
         f"""
         INSERT INTO node_counts
         SELECT stream_id, level, bucket_us, sum(nodes), sum(stored), min(first_us), max(last_us) FROM (
             SELECT
-                {one.number} AS stream_id, place % {len(levels)} + 1 AS level,
-                CASE WHEN parent_us = {KEPT_FOREVER_US} THEN {top} ELSE parent_us END AS bucket_us,
-                count(*) FILTER (place < {len(levels)}) AS nodes, count(*) AS stored,
-                min(start_us) AS first_us, max(start_us) AS last_us
-            FROM (SELECT *, (slot - {one.first_slot(0)}) // {BLOCK} AS place FROM {source}) GROUP BY ALL
+                {one.number} AS stream_id, place % {len(levels)} + 1 AS level, bucket_us,
+                sum(gained) FILTER (place < {len(levels)}) AS nodes, sum(gained) AS stored,
+                min(start_us) FILTER (n > 0) AS first_us, max(start_us) FILTER (n > 0) AS last_us
+            FROM (
+                SELECT *, (slot - {one.first_slot(0)}) // {BLOCK} AS place,
+                    CASE WHEN parent_us = {KEPT_FOREVER_US} THEN {top} ELSE parent_us END AS bucket_us,
+                    {gained} AS gained
+                FROM {source}
+            ) GROUP BY ALL
             {before}
-        ) GROUP BY ALL ORDER BY ALL
+        ) GROUP BY ALL HAVING sum(stored) > 0 ORDER BY ALL
         """
     )
+
+
+def _counted_before(one: Numbered, changed: ChangedNodes) -> str:
+    """Return SQL for the counts of the version before, as far as they stay."""
+    starts = literal([KEPT_FOREVER_US, *one.stream.horizons])
+    kept = f"stream_id = {one.number} AND (bucket_us = {KEPT_FOREVER_US} OR bucket_us >= {starts}[level + 1])"
+    if not changed.ranges:
+        return f"FROM previous.node_counts WHERE {kept}"
+    first = one.first_slot(0, len(one.stream.levels))
+    left = f"slot >= {first} AND slot < {first + BLOCK} AND NOT {changed.within()}"
+    return f"""
+        SELECT stream_id, level, bucket_us, nodes, stored, ends.first_us, ends.last_us
+        FROM (FROM previous.node_counts WHERE {kept} AND bucket_us = {KEPT_FOREVER_US}), (
+            SELECT min(start_us) AS first_us, max(start_us) AS last_us
+            FROM (FROM previous.node_segments WHERE {left} {NEWEST_STORED})
+        ) AS ends
+        UNION ALL
+        FROM previous.node_counts
+        WHERE {kept} AND bucket_us <> {KEPT_FOREVER_US} AND NOT {changed.within("bucket_us")}
+    """
 
 
 def _write_ladder(

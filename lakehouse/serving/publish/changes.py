@@ -1,10 +1,11 @@
-"""Nodes that changed since the version before: new partial nodes are added to the old nodes.
+"""Nodes that changed since the version before: new partial nodes are added to the old ones, or others replace them.
 
     files of partial nodes -> wide nodes -> long rows, ``changed`` -> with the old rows, ``combined`` -> ``fresh``
 
 Sums add, extremes and times take the outer one, so a node's new row needs only its old rows and the partial nodes
-since; counters need more, see counter_changes.py. Cost: the partial nodes, and one pass over their times in the
-version before.
+since; counters need more, see counter_changes.py. Of times whose nodes were built again all nodes are given: they take
+the place of the old ones, and where there is none a node without values does, which readers skip. Cost: the nodes that
+are given, and one pass over their times in the version before.
 """
 
 import duckdb
@@ -12,8 +13,15 @@ import duckdb
 from lakehouse.serving.literals import name, parquet
 from lakehouse.serving.publish.counter_changes import write_changed_counters
 from lakehouse.serving.publish.node_rows import Numbered, magnitude_of, no_nodes, write_rows
-from lakehouse.serving.publish.snapshot import ROWS, PublishedMeasure, StreamSnapshot, Total, totals_of
-from lakehouse.serving.segments.segments import BLOCK, NODE_COLUMNS
+from lakehouse.serving.publish.snapshot import (
+    ROWS,
+    ChangedNodes,
+    PublishedMeasure,
+    StreamSnapshot,
+    Total,
+    totals_of,
+)
+from lakehouse.serving.segments.segments import BLOCK, NEWEST_STORED, NODE_COLUMNS
 from lakehouse.serving.table_reader import named_rows
 
 # Sums of doubles as two columns: lakehouse/algorithms/rollup/runs.py as macros.
@@ -41,18 +49,39 @@ def write_changed(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
     connection.execute("CREATE TEMP TABLE changed_nodes AS FROM fresh.segment.nodes WITH NO DATA")
     write_rows(connection, one, "FROM wide", "changed_")
     connection.execute("DROP TABLE wide")
-    if one.stream.changed is not None and one.stream.changed.nodes:
+    changed = one.stream.changed
+    assert changed is not None
+    if changed.has_nodes:
         write_changed_counters(connection, one, _kept(one.stream))
-    _find_before(connection, one)
+    _find_replaced(connection, one, changed)
+    _find_before(connection, one, changed)
     combined = combined_of(one.number)
     connection.execute(f"CREATE TEMP TABLE {combined} AS {_COMBINED}")
-    connection.execute("DROP TABLE changed_nodes; DROP TABLE before")
+    connection.execute("DROP TABLE changed_nodes; DROP TABLE before; DROP TABLE replaced")
     connection.execute(
         f"INSERT INTO fresh.segment.nodes SELECT {NODE_COLUMNS} FROM {combined} ORDER BY slot, start_us"
     )
 
 
-def _find_before(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+def _find_replaced(connection: duckdb.DuckDBPyConnection, one: Numbered, changed: ChangedNodes) -> None:
+    """Let ``replaced`` be the places of nodes that were built again; one that is gone becomes one without values."""
+    held = f"slot >= {one.first_slot(0)} AND slot < {one.end_slot} AND {changed.within()}"
+    of_version = f"FROM previous.node_segments WHERE {held} {NEWEST_STORED}" if changed.ranges else ""
+    connection.execute(
+        "CREATE TEMP TABLE replaced AS SELECT slot, parent_us, start_us "
+        f"{of_version or 'FROM fresh.segment.nodes WHERE false'}"
+    )
+    gone = "SELECT *, 0 AS n FROM replaced ANTI JOIN changed_nodes USING (slot, start_us)"
+    connection.execute(f"INSERT INTO changed_nodes BY NAME {gone}")
+    counters = f"FROM previous.counter_segments WHERE {held} {NEWEST_STORED}" if changed.ranges else ""
+    if counters:
+        connection.execute(
+            "INSERT INTO fresh.segment.counter_nodes BY NAME SELECT slot, parent_us, start_us, 0 AS n "
+            f"FROM ({counters}) ANTI JOIN fresh.segment.counter_nodes USING (slot, start_us)"
+        )
+
+
+def _find_before(connection: duckdb.DuckDBPyConnection, one: Numbered, changed: ChangedNodes) -> None:
     """Let ``before`` be the earlier values of the changed nodes; of each block only the changed times are read.
 
     A batch affects as many row groups as it has series, and DuckDB opens each column of each: columns that
@@ -66,9 +95,9 @@ def _find_before(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
             f"""
             INSERT INTO before BY NAME SELECT slot, start_us, {_added_columns(one.measures[place])} FROM (
                 FROM previous.node_segments WHERE slot >= {block * BLOCK} AND slot < {(block + 1) * BLOCK}
-                AND start_us >= {first_us} AND start_us <= {last_us}
+                AND start_us >= {first_us} AND start_us <= {last_us} AND NOT {changed.within()}
             ) SEMI JOIN changed_nodes USING (slot, start_us)
-            QUALIFY row_number() OVER (PARTITION BY slot, start_us ORDER BY segment DESC) = 1
+            {NEWEST_STORED}
             """
         )
 
@@ -88,7 +117,7 @@ def combined_of(number: int) -> str:
 
 def totals_of_changes(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> list[Total]:
     """Return the totals of the partial nodes, read from their files alone."""
-    if stream.changed is None or not stream.changed.nodes:
+    if stream.changed is None or not stream.changed.has_nodes:
         return []
     sums = ['CAST(sum("rows") AS BIGINT) AS "rows"']
     for measure in stream.measures:
@@ -100,15 +129,19 @@ def totals_of_changes(connection: duckdb.DuckDBPyConnection, stream: StreamSnaps
 
 
 def _kept(stream: StreamSnapshot) -> str:
-    """Return SQL for the new partial nodes, without those that their level no longer keeps."""
-    assert stream.changed is not None
+    """Return SQL for the new partial nodes that their level still keeps, and for nodes that were built again."""
+    changed = stream.changed
+    assert changed is not None
     kept = [f"level = {n} AND start_us >= {start}" for n, start in enumerate(stream.horizons, start=1)]
-    return f"(SELECT * FROM {parquet(stream.changed.nodes)} WHERE {' OR '.join(kept)})"
+    new = f"SELECT * FROM {{}} WHERE ({' OR '.join(kept)}) AND NOT {changed.within()}"
+    parts = [new.format(parquet(changed.nodes))] if changed.nodes else []
+    parts += [f"SELECT * FROM {parquet(changed.again)}"] if changed.again else []
+    return f"({' UNION ALL BY NAME '.join(parts)})"
 
 
 def _folded(stream: StreamSnapshot) -> str:
     """Return SQL for wide nodes, one for each node that received partial nodes."""
-    if stream.changed is None or not stream.changed.nodes:
+    if stream.changed is None or not stream.changed.has_nodes:
         return no_nodes(stream)
     by = ", ".join(("level", '"grouping"', "start_us", *map(name, stream.key_names)))
     sums = ['CAST(sum("rows") AS BIGINT) AS "rows"', "min(first_us) AS first_us", "max(last_us) AS last_us"]
@@ -144,7 +177,8 @@ _MAGNITUDE = magnitude_of("(n + n_before)", "least_value", "greatest_value")
 _COMBINED = f"""
     WITH added AS (
         SELECT
-            new.*, before.n IS NULL AS is_new, ifnull(before.n, 0) AS n_before, before.total AS total_before,
+            new.*, before.n IS NULL AND replaced.parent_us IS NULL AS is_new,
+            ifnull(before.n, 0) AS n_before, before.total AS total_before,
             added(
                 {{total: new.total, carry: ifnull(new.carry, 0.0)}},
                 {{total: ifnull(before.total, 0.0), carry: ifnull(before.carry, 0.0)}}
@@ -153,7 +187,7 @@ _COMBINED = f"""
             {_EXACT.format("new")} + ifnull(exact_before, 0) AS exact,
             least(new.lowest, before.lowest) AS least_value, greatest(new.highest, before.highest) AS greatest_value,
             least(new.first_us, before.first_us) AS first_of_all, greatest(new.last_us, before.last_us) AS last_of_all
-        FROM changed_nodes AS new LEFT JOIN before USING (slot, start_us)
+        FROM changed_nodes AS new LEFT JOIN before USING (slot, start_us) LEFT JOIN replaced USING (slot, start_us)
     )
     SELECT
         slot, parent_us, start_us, n + n_before AS n,

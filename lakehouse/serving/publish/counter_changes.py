@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from lakehouse.serving.publish.node_rows import Numbered, write_counters
-from lakehouse.serving.segments.segments import BLOCK, COUNTER_COLUMNS
+from lakehouse.serving.segments.segments import BLOCK, COUNTER_COLUMNS, NEWEST_STORED
 
 _COLUMNS = COUNTER_COLUMNS.split(", ")
 # The kernel's fields, by the columns in which they are stored.
@@ -24,14 +24,13 @@ _FIELDS = {
     "last": "last_reading",
 }
 _FIELDS |= {"max": "highest", "drops_low": "drops_low", "drops_high": "drops_high"}
-# A node of the version before: that of the newest segment which has it.
-_NEWEST = "QUALIFY row_number() OVER (PARTITION BY slot, start_us ORDER BY segment DESC) = 1"
 Columns = dict[str, Any]
 
 
 def write_changed_counters(connection: duckdb.DuckDBPyConnection, one: Numbered, partial: str) -> None:
     """Write the counters' changed nodes; ``partial`` is SQL for the new partial nodes, whose series are known."""
-    if one.stream.meter_grouping is None or not any(measure.is_counter for measure in one.measures):
+    changed = one.stream.changed
+    if changed is None or one.stream.meter_grouping is None or not any(m.is_counter for m in one.measures):
         return
     for table in ("came_counter_nodes", "joined_counter_nodes"):
         connection.execute(f"CREATE TEMP TABLE {table} AS FROM fresh.segment.counter_nodes WITH NO DATA")
@@ -39,7 +38,7 @@ def write_changed_counters(connection: duckdb.DuckDBPyConnection, one: Numbered,
     write_counters(connection, one, wide, "came_")
     for place in (place for place, measure in enumerate(one.measures) if measure.is_counter):
         for level in range(1, len(one.stream.levels) + 1):
-            _Level(connection, one.first_slot(place, level) // BLOCK, is_finest=level == 1).join()
+            _Level(connection, one.first_slot(place, level) // BLOCK, level == 1, changed.within()).join()
     connection.execute(
         "INSERT INTO fresh.segment.counter_nodes FROM joined_counter_nodes ORDER BY slot, start_us"
     )
@@ -48,11 +47,15 @@ def write_changed_counters(connection: duckdb.DuckDBPyConnection, one: Numbered,
 
 @dataclass(frozen=True)
 class _Level:
-    """One level of a counter, with its block of slots; the block before belongs to the level below."""
+    """One level of a counter, with its block of slots; the block before belongs to the level below.
+
+    ``again``: SQL for whether a node is built again, whatever it was before.
+    """
 
     connection: duckdb.DuckDBPyConnection
     block: int
     is_finest: bool
+    again: str
 
     def join(self) -> None:
         """Add its changed nodes to ``joined_counter_nodes``, which already has those of the level below."""
@@ -83,9 +86,9 @@ class _Level:
             ) SEMI JOIN ({places}) USING (slot, parent_us)
         """
 
-    @staticmethod
-    def _before(block: int, where: str) -> str:
-        return f"SELECT {COUNTER_COLUMNS} FROM previous.counter_segments WHERE {_within(block)} AND {where} {_NEWEST}"
+    def _before(self, block: int, where: str) -> str:
+        stored = f"previous.counter_segments WHERE {_within(block)} AND {where} AND NOT {self.again}"
+        return f"SELECT {COUNTER_COLUMNS} FROM {stored} {NEWEST_STORED}"
 
     def _read(self, query: str) -> Columns:
         import numpy as np

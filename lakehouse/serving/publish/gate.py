@@ -69,6 +69,7 @@ _CHANGES = f"""
     JOIN ladder ON ladder.first_slot // {BLOCK} = slot // {BLOCK}
     JOIN streams ON streams.stream = ladder.stream
     JOIN series ON series.stream_id = streams.stream_id AND series.series_rank = slot - ladder.first_slot
+    WHERE now.n > 0
     GROUP BY ALL
 """
 
@@ -80,9 +81,9 @@ def reconcile(
 
     Counts and exact sums must be equal. Sums of doubles may differ by eps * nodes * sum of n * max(|m|, |M|), which
     bounds the error of adding the nodes' sums in any order on both sides. For a stream that shares nodes with the
-    version before, the increase of its changed nodes is compared with the totals of the partial nodes; ``newest`` is
-    the schema of these nodes. Raises TotalsDiffer naming of each such stream one level, grouping and measure, with
-    both figures.
+    version before, the increase of its changed nodes is compared with the totals of the partial nodes, and those that
+    were built again with their own; ``newest`` is the schema of these nodes. Raises TotalsDiffer naming of each such
+    stream one level, grouping and measure, with both figures.
     """
     compared, problems = 0, dict[str, str]()
     for stream in streams:

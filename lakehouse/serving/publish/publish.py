@@ -22,7 +22,7 @@ from lakehouse.serving.publish.snapshot import StreamSnapshot, fingerprint
 from lakehouse.serving.publish.withheld import Withheld, without_others
 from lakehouse.serving.sandbox.locked import connect_locked
 from lakehouse.serving.segments.merge import Stored
-from lakehouse.serving.segments.previous import attach_previous, published_streams
+from lakehouse.serving.segments.previous import PublishedStream, attach_previous, published_streams
 from lakehouse.serving.segments.row_store import RowStore
 from lakehouse.serving.table_reader import named_rows
 from lakehouse.serving.versions import versions
@@ -148,14 +148,16 @@ def _write(
         return nodes, rows, reconcile(connection, streams, nodes.newest)
 
 
-def shared_batches(home: Home, streams: Sequence[StreamSnapshot]) -> dict[str, int]:
-    """Return the streams whose published nodes stay valid, and the batch up to which these are complete."""
+def shared_streams(home: Home, streams: Sequence[StreamSnapshot]) -> dict[str, PublishedStream]:
+    """Return the published state of the streams whose nodes stay valid, but for those that were built again since."""
     with _current(home) as connection:
         known = published_streams(connection) if connection else {}
     return {
-        one.name: known[one.name].batch
+        one.name: before
         for one in streams
-        if one.name in known and known[one.name].basis == one.basis() and known[one.name].batch <= one.batch
+        if (before := known.get(one.name)) is not None
+        and (before.basis == one.basis() and before.batch <= one.batch)
+        and one.rebuilt_since(before.rebuilt) is not None
     }
 
 

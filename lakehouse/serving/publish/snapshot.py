@@ -11,13 +11,14 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
 from lakehouse.config.stream import Stream
 from lakehouse.serving.publish.macros import ROW_FILES, macros, tables, views
 from lakehouse.serving.publish.query_snapshot import QuerySnapshot
+from lakehouse.storage.corrections import MOST_RANGES
 from lakehouse.storage.doubtful import ranges_in_doubt
 from lakehouse.storage.stores.store_path import Location
 from sql import statement
 
 ROWS = "*"
 # Increased with every change of how nodes are stored that the tables do not show.
-_STORED = 2
+_STORED = 3
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,30 @@ class UncheckedRange(NamedTuple):
 class ChangedNodes:
     """New data of a stream after the batch ``after``: files of partial nodes, and files of the ledger.
 
-    These hold all batches since; a file may hold earlier ones too, which do not count again.
+    These hold all batches since; a file may hold earlier ones too, which do not count again. ``ranges`` are those of
+    whole top nodes that corrections after ``rebuilt`` have built again: their nodes, all of them, are in files of
+    folded nodes, ``again``, and partial nodes of these times do not count.
     """
 
     after: int
     nodes: Sequence[Location]
     ledger: Sequence[Location]
+    rebuilt: int = 0
+    ranges: Sequence[tuple[int, int]] = ()
+    again: Sequence[Location] = ()
+
+    @property
+    def has_nodes(self) -> bool:
+        """True if there are files of nodes."""
+        return bool(self.nodes or self.again)
+
+    def within(self, start: str = "start_us") -> str:
+        """Return SQL for whether nodes of a start are built again."""
+        if not self.ranges:
+            return "false"
+        hull = f"{start} >= {self.ranges[0][0]} AND {start} < {self.ranges[-1][1]}"
+        own = (f"{start} >= {low} AND {start} < {high}" for low, high in self.ranges)
+        return f"({hull} AND ({' OR '.join(own)}))"
 
 
 @dataclass(frozen=True)
@@ -103,11 +122,12 @@ class StreamSnapshot:
     ingest batch; ``confirmed_us`` is the time that horizons count from. None if there are none yet. ``horizons`` has
     one entry per level, finest first. ``entered`` counts per level the rows for which it was the finest that kept their
     time when they came. ``since`` says from when on the values of measures that were added later are known.
-    ``correction`` is the number of the last correction of its
-    history, ``rebuilt`` that of the last one that changed nodes, and whether it is done; all raw rows from
-    ``raw_from_us`` on exist. ``unchecked`` are the rows that may repeat others, ``ambiguous`` those that may be
-    missing, as their local time comes twice in ``timezone``. If ``changed`` is given, ``nodes``,
-    ``ledger`` and ``totals`` are not: these changes and the current version are everything.
+    ``correction`` is the number of the last correction of its history, ``rebuilt`` that of the last one that changed
+    nodes, and whether it is done, and ``rebuilds`` those of all, with the ranges of time whose nodes were built again,
+    None where others changed, too; all raw rows from ``raw_from_us`` on exist. ``unchecked`` are the rows that may
+    repeat others, ``ambiguous`` those that may be missing, as their local time comes twice in ``timezone``. If
+    ``changed`` is given, ``nodes``, ``ledger`` and ``totals`` are not: these changes and the current version are
+    everything.
     """
 
     name: str
@@ -136,6 +156,7 @@ class StreamSnapshot:
     ambiguous: Sequence[UncheckedRange] = ()
     timezone: str = "UTC"
     rebuilt: int = 0
+    rebuilds: Sequence[tuple[int, Sequence[tuple[int, int]] | None]] = ()
     changed: ChangedNodes | None = None
 
     @property
@@ -149,8 +170,24 @@ class StreamSnapshot:
         whole = (place for place, keys in enumerate(self.groupings) if set(keys) == set(self.key_names))
         return next(whole, None)
 
+    def rebuilt_since(self, rebuilt: int) -> Sequence[tuple[int, int]] | None:
+        """Return the ranges of time whose nodes corrections after one have built again, None where any may differ."""
+        # Who asks or opens a version waits for no NumPy.
+        import numpy as np
+
+        from lakehouse.algorithms.late_join.ranges import covering_ranges
+
+        if self.rebuilt == rebuilt:
+            return ()
+        later = [ranges for number, ranges in self.rebuilds if number > rebuilt]
+        known = [ranges for ranges in later if ranges is not None]
+        if not later or len(known) < len(later):
+            return None
+        lows, highs = np.array([each for ranges in known for each in ranges], np.int64).reshape(-1, 2).T
+        return covering_ranges(lows, highs, MOST_RANGES)
+
     def basis(self) -> str:
-        """Return the hash of everything but batches that the nodes depend on; versions share nodes while it stays."""
+        """Return the hash of what all nodes depend on but batches and corrections; while it stays nodes are shared."""
         shown = (
             _STORED,
             statement("serving/segment"),
@@ -158,7 +195,7 @@ class StreamSnapshot:
             [list(one) for one in self.groupings],
         )
         forgets = [horizon > KEPT_FOREVER_US for horizon in self.horizons]
-        made = (list(self.measures), list(self.levels), forgets, sorted(self.since.items()), self.rebuilt)
+        made = (list(self.measures), list(self.levels), forgets, sorted(self.since.items()))
         return hashlib.sha256(repr((*shown, *made)).encode()).hexdigest()
 
     def identity(self) -> str:

@@ -131,7 +131,7 @@ def settle(
     sources = [*merged, *(["previous.segment"] if previous else []), "fresh.segment"]
     if is_own or folder is None:
         stored = Stored(kept)
-        _copy(connection, sources, "segment")
+        _copy(connection, sources, "segment", is_base=not kept)
     else:
         stored = _new_segment(connection, f"{version:08d}", kept, sources, folder, draft)
     _write_sizes(connection, kept, stored, previous)
@@ -154,7 +154,7 @@ def _new_segment(
     rows = SMALL_ROW_GROUP if nodes <= _FEW_NODES else ROW_GROUP
     with new_segment(connection, segment, written, rows) as attached:
         connection.execute(_tables_of(attached))
-        _copy(connection, sources, f"{attached}.segment")
+        _copy(connection, sources, f"{attached}.segment", is_base=not kept)
     return Stored((*kept, segment), f"{catalog(segment)}.segment", written)
 
 
@@ -181,7 +181,7 @@ def _count(connection: duckdb.DuckDBPyConnection, *tables: str) -> int:
     return sum(int(row[0]) for row in rows if row)
 
 
-def _copy(connection: duckdb.DuckDBPyConnection, sources: Sequence[str], into: str) -> None:
+def _copy(connection: duckdb.DuckDBPyConnection, sources: Sequence[str], into: str, is_base: bool) -> None:
     """Write the rows of sources, oldest first, sorted, without those that are replaced or no longer kept."""
     for table, columns in COLUMNS.items():
         tables = [f"{source}.{table}" for source in sources]
@@ -189,7 +189,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, sources: Sequence[str], into: s
             connection.execute(
                 f"""
                 INSERT INTO {into}.{table}
-                SELECT {columns} FROM ({newest_rows(tables, columns, where)}) AS stored
+                SELECT {columns} FROM ({newest_rows(tables, columns, where, is_base)}) AS stored
                 SEMI JOIN live ON stored.slot // {BLOCK} = live.block AND stored.start_us >= live.horizon_us
                 ORDER BY slot, start_us
                 """

@@ -14,11 +14,12 @@ from lakehouse.serving.versions.versions import database_path, segments_of
 
 @dataclass(frozen=True)
 class PublishedStream:
-    """A stream of a version: its number, the basis of its nodes, its last batch, and its number of series."""
+    """A stream of a version: its number, the basis of its nodes, its last batch and correction, its count of series."""
 
     number: int
     basis: str
     batch: int
+    rebuilt: int
     series: int
 
 
@@ -58,6 +59,6 @@ def published_streams(
 ) -> Mapping[str, PublishedStream]:
     """Return the streams of a version by name."""
     rows = connection.execute(
-        f"SELECT stream, stream_id, basis, batch, series_count FROM {schema}streams"
+        f"SELECT stream, stream_id, basis, batch, rebuilt, series_count FROM {schema}streams"
     ).fetchall()
     return {stream: PublishedStream(*rest) for stream, *rest in rows}

@@ -6,7 +6,8 @@
 
 New nodes go to the newest part. When there are too many, they become a segment, merged with segments that are not
 much larger. A node is therefore written a few times, and there are few segments to read. Nodes that a level no longer
-keeps are skipped by readers and deleted by the next merge.
+keeps are skipped by readers and deleted by the next merge; so is a node without values, which stands for one that is
+gone, once no older segment has it.
 
 Rows of the ledger and of queries are in segments of their own, 00000007r.duckdb, of the same form; see row_store.py.
 """
@@ -30,8 +31,13 @@ NODE_COLUMNS = (
 )
 COUNTER_COLUMNS = f"{_PLACE}, first_us, last_us, first_reading, last_reading, highest, drops_low, drops_high"
 COLUMNS = {"nodes": NODE_COLUMNS, "counter_nodes": COUNTER_COLUMNS}
-# The newest of the nodes in several segments, among those that a macro reads.
-NEWEST = "QUALIFY row_number() OVER (PARTITION BY reads.bucket, nodes.slot, nodes.start_us ORDER BY segment DESC) = 1"
+# The newest of the nodes in several segments, among those that a macro reads; one without values stands for none.
+NEWEST = (
+    "QUALIFY row_number() OVER (PARTITION BY reads.bucket, nodes.slot, nodes.start_us ORDER BY segment DESC) = 1 "
+    "AND nodes.n > 0"
+)
+# The same among all that a version stores.
+NEWEST_STORED = "QUALIFY row_number() OVER (PARTITION BY slot, start_us ORDER BY segment DESC) = 1 AND n > 0"
 
 
 def catalog(segment: str) -> str:
@@ -96,20 +102,23 @@ def places(segments: Sequence[str], has_own: bool = True) -> dict[str, str]:
         stored = [f"{schema}.{table}" for schema in schemas(segments)[: None if has_own else -1]]
         numbered = (f"SELECT {n} AS segment, {COLUMNS[table]} FROM {one}" for n, one in enumerate(stored))
         found[f"{{{view}}}"] = " UNION ALL ".join(numbered)
-        found[f"{{{table}}}"] = newest_rows(stored, COLUMNS[table])
+        found[f"{{{table}}}"] = newest_rows(stored, COLUMNS[table], is_base=True)
     series = " UNION ALL ".join(f"SELECT * FROM {schema}.series" for schema in schemas(segments))
     # Older segments may have series of streams that got a new number since.
     found["{series}"] = f"FROM ({series}) SEMI JOIN streams USING (stream_id)" if segments else series
     return found
 
 
-def newest_rows(stored: Sequence[str], columns: str, where: str = "true") -> str:
-    """Return SQL for the nodes of tables, oldest first, without those that a later table replaces."""
-    selects = []
+def newest_rows(stored: Sequence[str], columns: str, where: str = "true", is_base: bool = False) -> str:
+    """Return SQL for the nodes of tables, oldest first, without those that a later table replaces.
+
+    ``is_base``: no older table has nodes, so that one without values need not stand for any that is gone.
+    """
+    selects, held = [], f"{where} AND n > 0" if is_base and len(stored) > 1 else where
     for place, table in enumerate(stored):
         later = " UNION ALL ".join(
             f"SELECT slot, start_us FROM {one} WHERE {where}" for one in stored[place + 1 :]
         )
         again = f" ANTI JOIN ({later}) AS later USING (slot, start_us)" if later else ""
-        selects.append(f"SELECT {columns} FROM (FROM {table} WHERE {where}) AS stored{again}")
+        selects.append(f"SELECT {columns} FROM (FROM {table} WHERE {held}) AS stored{again}")
     return " UNION ALL ".join(selects)

@@ -14,7 +14,7 @@ from deltalake.transaction import CommitProperties, Transaction
 
 from lakehouse.serving.publish import appended_nodes as news
 from lakehouse.serving.publish.appended_nodes import is_due, nodes_since, with_changes
-from lakehouse.serving.publish.publish import publish, shared_batches
+from lakehouse.serving.publish.publish import publish, shared_streams
 from lakehouse.serving.publish.snapshot import StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.storage.layout import Home
@@ -121,7 +121,7 @@ def append_batch(home: Home, rows: list[Row], folder: Path) -> StreamSnapshot:
 def publish_news(home: Home, told: StreamSnapshot) -> int:
     """Publish what came; return how many files of the ledger were read for it."""
     one = replace(told, nodes=None, ledger=None, totals=())
-    changed = with_changes(home, one, shared_batches(home, [one]))
+    changed = with_changes(home, one, shared_streams(home, [one]))
     assert changed is not None and changed.changed is not None
     publish(home, [changed])
     return len(changed.changed.ledger)
@@ -158,8 +158,10 @@ def test_a_ledger_that_is_not_there_tells_nothing_and_one_without_news_is_not_as
     told = append_batch(home, first + second, tmp_path / "2")
     Path(home.ledger("forever")).rename(tmp_path / "gone")
 
-    assert with_changes(home, told, {"forever": 1}) is None
-    assert with_changes(home, told, {"forever": 2}) is not None
+    known = shared_streams(home, [told])
+    assert known["forever"].batch == 1
+    assert with_changes(home, told, known) is None
+    assert with_changes(home, told, {"forever": replace(known["forever"], batch=2)}) is not None
 
 
 def test_all_is_made_anew_with_a_new_version_when_the_last_time_is_a_day_ago(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.publish.gate import PublishRefused
-from lakehouse.serving.publish.publish import Published, publish, shared_batches
+from lakehouse.serving.publish.publish import Published, publish, shared_streams
 from lakehouse.serving.publish.snapshot import ChangedNodes, StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published, reading
 from lakehouse.serving.segments import merge
@@ -80,8 +81,54 @@ def whole(name: str, rows: list[Row], folder: Path) -> StreamSnapshot:
     return RandomStream(name, LEVELS[name], rows).write(folder)
 
 
-def shared(snapshot: StreamSnapshot, rows: list[Row], after: int, folder: Path) -> StreamSnapshot:
-    """The same, told as partial nodes of the rows that came since: one file per batch, as they are appended."""
+@dataclass
+class Corrected:
+    """A stream whose rows came in batches, and of which corrections drop and change rows in ranges of time."""
+
+    name: str
+    arriving: list[list[Row]]
+    taken: int = 1
+    corrections: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def came(self) -> list[Row]:
+        """Return the rows that came."""
+        return [row for batch in self.arriving[: self.taken] for row in batch]
+
+    def correct(self, dice: random.Random) -> None:
+        """Begin a correction of a few whole top nodes."""
+        width = LEVELS[self.name][-1].width_us
+        low = width * (dice.choice(self.came()).event_us // width)
+        self.corrections.append((self.taken, low, low + width * dice.randrange(1, 3)))
+
+    def rows(self) -> list[Row]:
+        """Return the rows that are left; the newest is, so that no horizon moves back."""
+        left = self.came()
+        for number, (through, low, high) in enumerate(self.corrections):
+            newest = max(row.event_us for row in left if row.batch <= through)
+            found = []
+            for row in left:
+                dice = random.Random(f"{number} {row}")
+                if row.batch > through or not low <= row.event_us < high or row.event_us == newest:
+                    found.append(row)
+                elif dice.random() < 0.5:
+                    found.append(replace(row, hits=dice.choice([None, 7]), temp=dice.choice([None, -99.5])))
+            left = found
+        return left
+
+    def whole(self, folder: Path) -> StreamSnapshot:
+        """Return the stream as folded anew; its ledger counts what came."""
+        ledger = whole(self.name, self.came(), folder / "came").ledger
+        rebuilds = [
+            (2 * at + 1, [(low, high)]) for at, (_, low, high) in enumerate(self.corrections, start=1)
+        ]
+        told = replace(whole(self.name, self.rows(), folder), ledger=ledger, batch=self.taken)
+        return replace(told, rebuilds=rebuilds, rebuilt=2 * len(rebuilds) + bool(rebuilds))
+
+
+def shared(
+    snapshot: StreamSnapshot, rows: list[Row], after: int, folder: Path, rebuilt: int = 0
+) -> StreamSnapshot:
+    """The same, told as partial nodes of the rows that came since, one file per batch, and those built again."""
     files = []
     for batch in sorted({row.batch for row in rows if row.batch > after}):
         new = [row for row in rows if row.batch == batch]
@@ -89,15 +136,24 @@ def shared(snapshot: StreamSnapshot, rows: list[Row], after: int, folder: Path) 
         assert part.nodes is not None
         files += sorted(part.nodes.glob("*.parquet"))
     ledger = sorted(snapshot.ledger.glob("*.parquet")) if snapshot.ledger else []
-    changed = ChangedNodes(after, files, ledger)
+    ranges = snapshot.rebuilt_since(rebuilt)
+    assert ranges is not None and snapshot.nodes is not None
+    changed = ChangedNodes(after, files, ledger, rebuilt, ranges)
+    if ranges:
+        folder.mkdir(parents=True, exist_ok=True)
+        nodes = f"FROM '{snapshot.nodes}/*.parquet' WHERE {changed.within()}"
+        duckdb.execute(f"COPY ({nodes}) TO '{folder}/again.parquet' (FORMAT parquet)")
+        changed = replace(changed, again=[folder / "again.parquet"])
     return replace(snapshot, nodes=None, ledger=None, totals=(), changed=changed)
 
 
 def published(home: Home, snapshots: list[tuple[StreamSnapshot, list[Row]]], folder: Path) -> Published:
     """Publish what changed of each stream, all of it where nothing can be shared."""
-    known = shared_batches(home, [one for one, _ in snapshots])
+    known = shared_streams(home, [one for one, _ in snapshots])
     told = [
-        shared(one, rows, known[one.name], folder / one.name) if one.name in known else one
+        shared(one, rows, known[one.name].batch, folder / one.name, known[one.name].rebuilt)
+        if one.name in known
+        else one
         for one, rows in snapshots
     ]
     return publish(home, told)
@@ -152,6 +208,44 @@ def test_what_changed_and_all_of_it_make_the_same_version(seed: int, own: int, s
                     answers = [ask(reader, *asked, by=by) for reader in (again, anew)]
                     plain = [[replace(one, as_of_version=0) for one in answer] for answer in answers]
                     assert plain[0] == plain[1]
+
+
+@pytest.mark.slow
+@settings(max_examples=8, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    own=st.sampled_from([1, 30, 150, 10**6]),
+    steps=st.lists(st.sampled_from(["batch", "correct", "both", "two"]), min_size=2, max_size=6),
+)
+def test_nodes_that_corrections_built_again_and_all_of_them_make_the_same_version(
+    seed: int, own: int, steps: list[str]
+) -> None:
+    dice = random.Random(seed)
+    streams = [
+        Corrected(name, batches(seed + 100 * place, len(steps) + 2))
+        for place, name in enumerate(("forever", "limited", "one", "flat"))
+    ]
+    with tempfile.TemporaryDirectory() as root, small_segments(own):
+        folder = Path(root)
+        for step, what in enumerate(["batch", *steps]):
+            for stream in streams:
+                for _ in range({"correct": 1, "both": 1, "two": 2}.get(what, 0)):
+                    stream.correct(dice)
+                stream.taken += what != "correct"
+            told = [(one.whole(folder / f"{step}" / one.name), one.came()) for one in streams]
+            published(Home(folder / "shared"), told, folder / f"{step}-parts")
+            publish(Home(folder / "anew"), [one for one, _ in told])
+            again, anew = content(Home(folder / "shared")), content(Home(folder / "anew"))
+            for query, left, right in zip(CONTENT, again, anew, strict=True):
+                assert left == right, (query, set(left_of(left)) ^ set(left_of(right)))
+            with open_published(Home(folder / "shared")) as reader:
+                numbers = reader.connection.execute("SELECT max(stream_id) FROM streams").fetchall()
+            assert numbers == [(len(streams) - 1,)]
+            for name in ("forever", "limited"):
+                asked = (name, "hits", "sum", 17, 60 + 90 * len(steps))
+                answers = [ask(Home(folder / home), *asked, by=["device"]) for home in ("shared", "anew")]
+                plain = [[replace(one, as_of_version=0) for one in answer] for answer in answers]
+                assert plain[0] == plain[1]
 
 
 def left_of(rows: list[tuple[Any, ...]]) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import UnknownName
 from lakehouse.serving.publish.gate import TotalsDiffer
-from lakehouse.serving.publish.publish import Published, publish, publish_agreeing, shared_batches
+from lakehouse.serving.publish.publish import Published, publish, publish_agreeing, shared_streams
 from lakehouse.serving.publish.snapshot import StreamSnapshot
 from lakehouse.serving.publish.withheld import Withheld
 from lakehouse.serving.sandbox.sandbox import open_published, reading
@@ -67,8 +67,8 @@ def test_its_last_published_state_stays_until_it_is_published_again(tmp_path: Pa
     publish(home, [replace(made["also", 2], rebuilt=1)], withheld=[BAD], in_full=anew)
     assert content(home, "bad") == before and withheld(home)[0][1] == since_us
 
-    known = shared_batches(home, [made["bad", 2]])
-    assert known == {"bad": 1}
+    known = shared_streams(home, [made["bad", 2]])
+    assert {name: before.batch for name, before in known.items()} == {"bad": 1}
     told = shared(made["bad", 2], rows_of(50, 2), 1, tmp_path / "parts")
     publish(home, [replace(made["also", 2], rebuilt=2), told])
     assert withheld(home) == []
