@@ -124,7 +124,7 @@ def test_every_problem_of_the_whole_file_is_told_at_once(tmp_path: Path) -> None
         "streams.b.source.format": (
             "'yaml'",
             "'csv', 'ndjson', 'json', 'xml', 'zeek', 'parquet', 'avro', 'pcap', 'nfdump', 'influx', "
-            "'prometheus', 'otlp' or 'nmea'",
+            "'prometheus', 'remote-write', 'otlp' or 'nmea'",
         ),
         "streams.b.groupings": ("'q'", "one of k"),
     }

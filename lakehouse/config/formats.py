@@ -3,9 +3,11 @@
 from typing import Literal
 
 _Usual = Literal["csv", "ndjson", "json", "xml", "zeek", "parquet", "avro", "pcap", "nfdump"]
-Format = Literal[_Usual, "influx", "prometheus", "otlp", "nmea"]
-# Lines of forms of their own that are read as objects of JSON with texts as their values.
-SPELT = ("influx", "prometheus", "otlp", "nmea")
+Format = Literal[_Usual, "influx", "prometheus", "remote-write", "otlp", "nmea"]
+# Forms of their own that are read as objects of JSON with texts as their values: lines, and files that are one record.
+LINES = ("influx", "prometheus", "otlp", "nmea")
+WHOLE = ("remote-write",)
+SPELT = (*LINES, *WHOLE)
 # Documents of which each record becomes such an object on a line.
 DOCUMENTS = ("json", "xml")
 AS_JSON = ("ndjson", *DOCUMENTS, *SPELT)

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from lakehouse.config.columns import HEADER, MESSAGE_FIELDS, TOPIC_LEVEL, is_message_field
-from lakehouse.config.formats import DOCUMENTS, SPELT
+from lakehouse.config.formats import DOCUMENTS, LINES, SPELT
 from lakehouse.config.landed_checks import landed_problems
 from lakehouse.config.problems import Problem
 from lakehouse.config.store_address import SCHEMES, SUCH_AS, address_of, is_bucket, is_url
@@ -134,7 +134,7 @@ def _formats(stream: Stream) -> Iterator[Problem]:
     if source.encoding != "utf-8" and source.format not in ("csv", "ndjson", "json"):
         yield Problem("source.encoding", found, 'format "csv", "ndjson" or "json"; others say their own')
     if source.append and (
-        source.format not in ("csv", "ndjson", *SPELT) or source.encoding == "utf-16" or is_url(source.path)
+        source.format not in ("csv", "ndjson", *LINES) or source.encoding == "utf-16" or is_url(source.path)
     ):
         found = f"{found}, encoding {source.encoding!r} and path {source.path!r}"
         expected = "plain text of csv, ndjson or another format of lines on this machine, but no UTF-16"

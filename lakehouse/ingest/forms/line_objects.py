@@ -3,6 +3,7 @@
 influx       InfluxDB's line protocol: measurement, tags, fields, time
 prometheus   Prometheus' text exposition: name, labels, value, time
 otlp         metrics of OpenTelemetry: points, each beside its metric, resource and scope
+remote-write bodies of Prometheus' remote write: samples, each beside the name and labels of its series
 nmea         sentences of satellite receivers whose checksum is right: RMC and GGA with their parts
 
 A line that begins with # is a remark of the first two.
@@ -17,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.config.formats import WHOLE
+from lakehouse.ingest.forms.remote_write import samples_of
 from lakehouse.ingest.parser.json_record import json_object
 from lakehouse.ingest.parser.json_shapes import letters_of
 from lakehouse.ingest.parser.plain_lines import text_array
@@ -24,6 +27,7 @@ from lakehouse.ingest.parser.plain_lines import text_array
 _EXPECTED = {
     "influx": "measurement,tag=a field=1 1769904000000000000",
     "prometheus": 'name{label="a"} 1 1769904000000',
+    "remote-write": "a block of snappy around a WriteRequest, version 1",
     "otlp": 'an object with the list "resourceMetrics"',
     "nmea": "a sentence with a right checksum, such as $GPRMC,...*6A",
 }
@@ -52,7 +56,7 @@ _NANO = 10**9
 def as_objects(lines: Mapping[str, pa.Array], form: str) -> dict[str, pa.Array]:
     """Return lines with their records as objects of JSON; one that is none of the form has a fault."""
     records = objects_of(lines["record"], form)
-    verdict = f"malformed: expected a line of {form}: {_EXPECTED[form]}"
+    verdict = f"malformed: expected {'a body' if form in WHOLE else 'a line'} of {form}: {_EXPECTED[form]}"
     faults = pc.if_else(records.is_null(), verdict, pa.scalar(None, pa.string()))
     return {**lines, "record": records, "fault": pc.coalesce(lines["fault"], faults)}
 
@@ -60,7 +64,7 @@ def as_objects(lines: Mapping[str, pa.Array], form: str) -> dict[str, pa.Array]:
 def objects_of(records: pa.Array, form: str) -> pa.Array:
     """Return records of a form as objects of JSON, null where they are none."""
     # Messages of a topic may have the end of their line.
-    if pc.any(pc.ends_with(records, b"\n")).as_py():
+    if form not in WHOLE and pc.any(pc.ends_with(records, b"\n")).as_py():
         records = pc.replace_substring_regex(records, b"[\r\n]+$", b"")
     return _READERS[form](records).cast(pa.binary())
 
@@ -82,6 +86,16 @@ def _prometheus(records: pa.Array) -> pa.Array:
     pairs = pc.replace_substring_regex(labels, _ONE_LABEL, r'"\1":"\2"')
     pairs = pc.replace_substring(pc.replace_substring_regex(pairs, r",[ \t]*$", ""), "\t", r"\t")
     return _joined('{"name":"', name, '","labels":{', pairs, '},"value":"', value, '","time":"', time, '"}')
+
+
+def _remote_write(records: pa.Array) -> pa.Array:
+    return text_array([_samples(record) for record in records.to_pylist()])
+
+
+def _samples(record: bytes | None) -> str | None:
+    with suppress(ValueError):
+        return None if record is None else json.dumps({"samples": samples_of(record)}, ensure_ascii=False)
+    return None
 
 
 def _otlp(records: pa.Array) -> pa.Array:
@@ -190,6 +204,7 @@ def _joined(*parts: Any) -> pa.Array:
 _READERS: dict[str, Callable[[pa.Array], pa.Array]] = {
     "influx": _influx,
     "prometheus": _prometheus,
+    "remote-write": _remote_write,
     "otlp": _otlp,
     "nmea": _nmea,
 }

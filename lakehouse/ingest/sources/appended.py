@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import IO
 
-from lakehouse.config.formats import SPELT
+from lakehouse.config.formats import LINES
 from lakehouse.config.landing import located
 from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
@@ -26,7 +26,7 @@ _PIECE = 64 * 1024
 # What logs are renamed by: a number or a date behind their name, or before its ending.
 _ROTATED = re.compile(r"[._-][0-9][0-9T:._-]*(?=(?:\.[a-z]+)?$)")
 # The files of these formats are lines of text, unless they are compressed.
-_LINES = ("csv", "ndjson", "zeek", "nfdump", *SPELT)
+_LINES = ("csv", "ndjson", "zeek", "nfdump", *LINES)
 
 
 class Rewritten(landed_content.Changed):

@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet
 
-from lakehouse.config.formats import SPELT
+from lakehouse.config.formats import SPELT, WHOLE
 from lakehouse.config.landing import landing_folder, located
 from lakehouse.config.store_address import is_remote
 from lakehouse.config.stream import Source
@@ -25,7 +25,7 @@ from lakehouse.ingest.forms.line_objects import objects_of
 from lakehouse.ingest.parser.record_texts import cut_plainly
 from lakehouse.ingest.sources import landed_content, object_store
 from lakehouse.ingest.sources.compressed import inflated, is_compressed
-from lakehouse.ingest.sources.heads import as_lines, as_utf8, head_of
+from lakehouse.ingest.sources.heads import as_lines, as_utf8, head_of, whole
 from lakehouse.ingest.sources.manifest import TEXT, Columns, LandedFile, Seen, json_columns
 from lakehouse.ingest.sources.nfdump import field_names
 from lakehouse.storage.envelope import Message
@@ -289,6 +289,12 @@ def _payloads(path: str, source: Source) -> Iterator[str]:
 
 def _sample(path: str, source: Source) -> list[str]:
     """The first lines, or the objects that they are read as; where the file breaks off, what could be read."""
+    if source.format in WHOLE:
+        record, _ = whole(
+            landed_content.blocks(path, landed_content.landing_of(source)), source.max_record_bytes
+        )
+        found = objects_of(pa.array([record], pa.binary()), source.format)
+        return [each.decode() for each in found.drop_null().to_pylist()]
     lines = list[str]()
     with suppress(OSError, EOFError):
         lines.extend(islice(_head(path, source), _SAMPLE_LINES))

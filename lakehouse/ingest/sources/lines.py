@@ -12,12 +12,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.config.formats import WHOLE
 from lakehouse.config.landing import located
 from lakehouse.config.stream import Source
 from lakehouse.ingest.parser.parquet_rows import parsed_parquet
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.parser.shown_offsets import ShownOffsets, shown_offsets
-from lakehouse.ingest.sources.heads import as_lines, as_utf8, without_comments, without_head
+from lakehouse.ingest.sources.heads import (
+    KEPT_BYTES,
+    as_lines,
+    as_utf8,
+    whole,
+    without_comments,
+    without_head,
+)
 from lakehouse.ingest.sources.landed_content import blocks, fault_of, landing_of
 from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.ingest.sources.nfdump import without_remarks
@@ -26,8 +34,6 @@ from lakehouse.ingest.sources.zeek import without_headers
 from lakehouse.storage.doubtful import AMBIGUOUS
 
 BATCH_LINES = 100_000
-# Of a line that is too long, so much is kept to be looked at.
-KEPT_BYTES = 64 * 1024
 NUMBERED = pa.schema({"source_line": pa.int64(), "record": pa.binary(), "fault": pa.string()})
 _BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN = 10, 13
@@ -103,6 +109,9 @@ def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
         from lakehouse.ingest.sources.packets import numbered_packets
 
         return numbered_packets(path, landing)
+    if source.format in WHOLE:
+        record, fault = whole(blocks(path, landing), longest)
+        return iter([pa.record_batch([[1], [record], [fault]], schema=NUMBERED)] if record or fault else [])
     content = as_lines(as_utf8(blocks(path, landing), source.encoding), source)
     lines = numbered_lines(content, longest, file.known_lines if file.begin else 0)
     if source.format == "nfdump":
