@@ -17,7 +17,7 @@ _COMMA = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?")
 _GROUPED = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 _UNIT = re.compile(r"([+-]?\d+(?:[.,]\d+)?)(\s*[^\d\s.,+-][^\d]*)")
 _TRUTHS = {"true", "false", "yes", "no", "t", "f", "y", "n"}
-_NONE = {"", "na", "n/a", "null", "none", "nan", "-", "--", "---", "?"}
+_NONE = {"", "na", "n/a", "null", "none", "nan", "-", "--", "---", "?", "unavailable", "unknown"}
 # Values that loggers write where they have none, if they are far from all others.
 _SENTINELS = (-999.0, -9999.0, -99999.0, -6999.0, -7999.0, -9999.9, -999.9, -99.9, 9999.0, 99999.0, 999.0)
 _KEYED = re.compile(
@@ -50,8 +50,11 @@ def time_columns(names: Sequence[str]) -> dict[str, str]:
     return {name: _own_name(f"time_{name}" if name.isdigit() else name, used) for name in names}
 
 
-def columns_of(sample: Sample, times: Mapping[str, str]) -> list[Found]:
-    """Return the columns of a sample but those of its time; ``times``: these with their names in tables."""
+def columns_of(sample: Sample, times: Mapping[str, str], others: Sequence[str] = ()) -> list[Found]:
+    """Return the columns of a sample but those of its time; ``times``: these with their names in tables.
+
+    ``others``: columns that are times, too, of which no row has its key.
+    """
     used = set(times.values())
     found = []
     for position, name in enumerate(sample.names):
@@ -66,9 +69,10 @@ def columns_of(sample: Sample, times: Mapping[str, str]) -> list[Found]:
             declared["position"] = position
         elif own != name:
             declared["path"] = name
-        found.append(
-            Found(name, own, declared, _role(name, declared, texts), texts[0] if texts else "", doubts)
-        )
+        role = "left out" if name in others else _role(name, declared, texts)
+        if role == "key" and declared["type"] == "int":
+            doubts.append("whole numbers are read as a key, as the column is named like one")
+        found.append(Found(name, own, declared, role, texts[0] if texts else "", doubts))
     return found
 
 
@@ -128,6 +132,11 @@ def _sentinels(values: Sequence[float]) -> list[float]:
     far = max(high - low, abs(high), abs(low), 1.0)
     there = set(values)
     return [each for each in _SENTINELS if each in there and (each < low - 2 * far or each > high + 2 * far)]
+
+
+def is_named_like_key(name: str) -> bool:
+    """Return whether a column is named like one that tells devices apart."""
+    return bool(_KEYED.search(name))
 
 
 def _role(name: str, declared: dict[str, Any], texts: Sequence[str]) -> str:

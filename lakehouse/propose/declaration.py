@@ -13,9 +13,9 @@ from lakehouse.config.checks import stream_problems, stream_refusals
 from lakehouse.config.durations import format_duration
 from lakehouse.config.problems import ConfigError
 from lakehouse.config.stream import Stream
-from lakehouse.propose.columns import Found, columns_of, time_columns
+from lakehouse.propose.columns import Found, columns_of, is_named_like_key, time_columns
 from lakehouse.propose.sample import NothingToRead, Sample
-from lakehouse.propose.times import Time, event_time_of
+from lakehouse.propose.times import Time, event_time_of, zone_in_names
 
 _MINUTE_US, _HOUR_US = 60_000_000, 3_600_000_000
 _LEVELS = (
@@ -70,12 +70,13 @@ def proposal_of(
     Raises NothingToRead when no column is a time.
     """
     time = _timed(sample)
-    if timezone:
-        time.declared["timezone"] = timezone
+    in_names = zone_in_names(time.names) if time.lacks_offset else None
+    if timezone or in_names:
+        time.declared["timezone"] = timezone or in_names
     elif time.lacks_offset:
         time.doubts.append(_WITHOUT_OFFSET)
     own = time_columns(time.names)
-    columns = columns_of(sample, own)
+    columns = columns_of(sample, own, time.others)
     keys, measures, counters = (
         [each.name for each in columns if each.role in roles]
         for roles in (("key",), ("measure", "counter"), ("counter",))
@@ -86,6 +87,7 @@ def proposal_of(
     ]
     doubts += [doubt for other in others for doubt in _differences(sample, time, columns, own, other)]
     identity = _identity(sample, own, columns)
+    doubts += _needless(sample, own, columns)
     if identity is None and measures:
         doubts.append(
             "no columns tell rows apart: a file that comes twice under another content counts twice"
@@ -153,6 +155,15 @@ def _identity(sample: Sample, times: Mapping[str, str], columns: Sequence[Found]
     places = [sample.names.index(name) for name in (*times, *(each.title for each in keys))]
     rows = [tuple(row[place] for place in places) for row in sample.rows]
     return [*times.values(), *(each.name for each in keys)] if len(set(rows)) == len(rows) else None
+
+
+def _needless(sample: Sample, times: Mapping[str, str], columns: Sequence[Found]) -> Iterator[str]:
+    """Yield that texts may be no key, where no row needs them to be told from others."""
+    places = [sample.names.index(name) for name in times]
+    if len({tuple(row[place] for place in places) for row in sample.rows}) == len(sample.rows):
+        for each in columns:
+            if each.role == "key" and each.declared["type"] == "string" and not is_named_like_key(each.title):
+                yield f"{each.title}: texts that come again are read as a key, but times alone tell rows apart"
 
 
 def _event_time(time: Time, own: Mapping[str, str]) -> dict[str, Any]:

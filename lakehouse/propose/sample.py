@@ -5,25 +5,28 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median_high
 from typing import IO, Any
 
 from lakehouse.config.lines import WHITESPACE
+from lakehouse.ingest.forms.remote_write import samples_of
 from lakehouse.ingest.sources.compressed import inflated, is_compressed
 from lakehouse.ingest.sources.files import distinct_names
 from lakehouse.propose.forms import document_of_xml, lines_of_form
 
-_PIECE_BYTES = 64 * 1024
+_PIECE_BYTES, _MOST_BYTES = 64 * 1024, 16 * 1024 * 1024
 _MOST_HEAD_LINES = 50
-_SEPARATORS = (",", ";", "\t", "|")
+# Where several cut lines alike, commas are decimal marks.
+_SEPARATORS = (";", "\t", "|", ",")
 _COMMENTS = ("#", "%", "//")
 _NUMBER = re.compile(r"[+-]?(?:\d[\d.,' ]*)?\d(?:[eE][+-]?\d+)?%?")
 # Of JSON: keys, other texts, and what opens and closes objects and lists; a list of objects opens both.
 _TEXT = r'"(?:[^"\\]|\\.)*"'
 _TOKENS = re.compile(rf"(?P<key>{_TEXT})(?=\s*:)|{_TEXT}|(?P<open>\[\s*\{{|[{{\[])|(?P<close>[}}\]])")
-_FEW_ROWS, _OF_BLANKS = 2, 0.4
+_FEW_ROWS, _OF_BLANKS, _NEXT = 2, 0.4, 5
 
 
 class NothingToRead(ValueError):
@@ -58,11 +61,17 @@ def sample_of(path: Path) -> Sample:
         return _parquet(path)
     if content[:4] in (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x0a\x0d\x0d\x0a"):
         raise NothingToRead(f'{path}: a capture; declare it by preset = "pcap"')
+    if _is_remote_write(path, content):
+        raise NothingToRead(
+            f'{path}: a body of Prometheus\' remote write; declare it by preset = "prometheus-remote-write"'
+        )
     encoding, text = _decoded(content)
     lines = [line.rstrip("\r") for line in text.split("\n")]
     filled = [line for line in lines if line.strip()]
     if not filled:
         raise NothingToRead(f"{path}: the file is empty")
+    if filled[0].startswith("ts,te,td,sa,da,"):
+        raise NothingToRead(f'{path}: an export of nfdump; declare it by preset = "nfdump"')
     if filled[0].startswith("#separator"):
         raise NothingToRead(
             f'{path}: a log of Zeek; declare it by preset = "zeek-conn", or with format = "zeek"'
@@ -79,6 +88,13 @@ def sample_of(path: Path) -> Sample:
         found.source["encoding"] = encoding
         found.doubts.append(f"bytes that are not UTF-8 are read as {encoding}")
     return found
+
+
+def _is_remote_write(path: Path, content: bytes) -> bool:
+    with suppress(ValueError, OSError):
+        is_whole = len(content) < _PIECE_BYTES or path.stat().st_size > _MOST_BYTES
+        return bool(samples_of(content if is_whole else path.read_bytes()))
+    return False
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
@@ -258,8 +274,15 @@ def _head_of(cut: Sequence[Sequence[str]], width: int) -> tuple[int | None, int]
     numbers = [_numbers(fields) for fields in cut[:_MOST_HEAD_LINES]]
     usual = median_high(numbers[len(numbers) // 2 :])
     least = max(usual * 0.5, 0.01)
+    is_data = [share >= least and len(cut[at]) >= width - 1 for at, share in enumerate(numbers)]
+    # A line of serial numbers in a head looks like data, too, but those behind it do not.
     data_at = next(
-        (at for at, share in enumerate(numbers) if share >= least and len(cut[at]) >= width - 1), 0
+        (
+            at
+            for at, one in enumerate(is_data)
+            if one and 2 * sum(is_data[at:][:_NEXT]) > len(is_data[at:][:_NEXT])
+        ),
+        0,
     )
     if usual == 0:
         return 0, 1

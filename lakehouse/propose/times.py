@@ -72,6 +72,9 @@ _POWERS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EXCEL = (32_874, 73_051)  # 1990 and 2100
 _DIFFERENT_US = 60_000_000
 _ASKED = 500
+_ZONE = re.compile(
+    r"\b(?:GMT|UTC)(?: ?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2}))?)?(?![A-Za-z0-9])"
+)
 _DIGITS = re.compile(r"\d.*\d.*\d")
 
 
@@ -79,13 +82,14 @@ _DIGITS = re.compile(r"\d.*\d.*\d")
 class Time:
     """An event time: what the declaration says of it, microseconds of the sample's rows, and what is not sure.
 
-    ``lacks_offset``: some text says of no offset from UTC.
+    ``lacks_offset``: some text says of no offset from UTC. ``others``: columns that could be the event time, too.
     """
 
     declared: dict[str, Any]
     micros: list[int]
     doubts: list[str] = field(default_factory=list)
     lacks_offset: bool = False
+    others: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,10 +110,24 @@ def event_time_of(sample: Sample) -> Time | None:
     if not found:
         return None
     time = found[0]
-    others = [other.names[0] for other in found[1:]]
-    if others:
-        time.doubts.append(f"{', '.join(others)} could be the event time, too")
+    time.others = tuple(other.names[0] for other in found[1:])
+    if time.others:
+        time.doubts.append(f"{', '.join(time.others)} could be the event time, too")
     return time
+
+
+def zone_in_names(names: Sequence[str]) -> str | None:
+    """Return the zone that names of columns tell of, such as ``Date Time, GMT-06:00``; None of parts of an hour.
+
+    >>> zone_in_names(["Date Time, GMT-06:00"]), zone_in_names(["Time (UTC)"]), zone_in_names(["UTC+05:30"])
+    ('Etc/GMT+6', 'UTC', None)
+    """
+    match = _ZONE.search(" ".join(names))
+    if match is None or match["minutes"] not in (None, "00"):
+        return None
+    hours = int(match["hours"] or 0)
+    # The names of such zones count hours to the west.
+    return f"Etc/GMT{'-' if match['sign'] == '+' else '+'}{hours}" if hours else "UTC"
 
 
 def _of_column(sample: Sample, name: str) -> Time | None:

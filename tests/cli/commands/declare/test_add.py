@@ -10,6 +10,7 @@ import pytest
 
 from lakehouse.settings import read_settings
 from tests.cli.conftest import Tidemark
+from tests.ingest.forms.test_remote_write import SCRAPE
 
 DATA = Path(__file__).parents[5] / "shared" / "data"
 TOA5 = """"TOA5","SITE_A","CR1000X","1"
@@ -66,6 +67,38 @@ FILES = {
         ),
         {"column": "time", "unit": "iso"},
         ["temp"],
+    ),
+    "sunny.csv": (
+        "sep=;\nVersion CSV1|Tool SBC|Linebreaks CR/LF|Delimiter semicolon|Decimalpoint comma|Precision 3\n\n"
+        ";SN: 2100012345;SN: 2100012345\n;SB 5000TL-21;SB 5000TL-21\n;2100012345;2100012345\n"
+        ";Total yield;Power\n;Counter;Analog\ndd.MM.yyyy HH:mm;kWh;kW\n"
+        + "".join(f"14.03.2026 06:{n:02};1234,{n:03};0,250\n" for n in range(0, 60, 5)),
+        {"column": "dd.MM.yyyy HH:mm", "format": "%d.%m.%Y %H:%M"},
+        ["kwh", "kw"],
+    ),
+    "pond.csv": (
+        '"Plot Title: Pond"\n"#","Date Time, GMT+01:00","Temp, °C (LGR S/N: 1)"\n'
+        + "".join(f"{n},03/14/26 06:{n:02}:00 PM,14.{n}\n" for n in range(1, 40)),
+        {"column": "Date Time, GMT+01:00", "format": "%m/%d/%y %I:%M:%S %p", "timezone": "Etc/GMT-1"},
+        ["temp_c_lgr_s_n_1"],
+    ),
+    "history.csv": (
+        "entity_id,state,last_changed\n"
+        + "".join(f"sensor.{'ab'[n % 2]}_temp,2{n}.5,2026-03-14T06:{n:02}:00.000Z\n" for n in range(40))
+        + "sensor.a_temp,unavailable,2026-03-14T09:00:00.000Z\n",
+        {"column": "last_changed", "unit": "iso"},
+        ["state"],
+    ),
+    "plug.json": (
+        "".join(
+            json.dumps(
+                {"Time": f"2026-03-14T06:{n:02}:00", "ENERGY": {"Since": "2025-01-01T00:00:00", "Power": n}}
+            )
+            + "\n"
+            for n in range(20)
+        ),
+        {"column": "Time", "unit": "iso"},
+        ["energy_power"],
     ),
     "list.json": (
         json.dumps([{"time": f"2026-02-{day:02}T00:00:00Z", "temp": day} for day in range(1, 21)]),
@@ -234,6 +267,8 @@ def test_nothing_is_written_on_a_dry_run_and_no_stream_twice(called: Tidemark, t
         (b"[1, 2]\n", "no JSON object"),
         (b"a,b\nx,y\nz,w\n", "no column is a time in all rows"),
         (b"\xd4\xc3\xb2\xa1" + b"\0" * 20, 'preset = "pcap"'),
+        (SCRAPE, 'preset = "prometheus-remote-write"'),
+        (b"ts,te,td,sa,da,sp,dp\n2026-02-01 00:00:00,,0,a,b,1,2\n", 'preset = "nfdump"'),
     ],
 )
 def test_a_file_that_cannot_be_declared_says_why(
@@ -260,6 +295,19 @@ def test_a_declaration_is_tried_on_files_without_writing(called: Tidemark, tmp_p
         "bad_event_time": 1,
     }
     assert [each["examples"][0]["line"] for each in found["rejected"]] in ([2, 3], [3, 2])
+
+
+def test_a_key_that_rows_do_not_need_and_one_of_numbers_are_doubts_that_are_told(
+    called: Tidemark, tmp_path: Path
+) -> None:
+    lines = (f"{1773468000 + 60 * n},{('N', 'SW')[n % 2]},{n % 4},{n / 2}" for n in range(40))
+    (tmp_path / "a.csv").write_text("ts,wind,host a,temp\n" + "\n".join(lines) + "\n")
+
+    found = json.loads(called("add", tmp_path / "a.csv", "--dry-run", "--json").stdout)
+
+    assert tomllib.loads(found["toml"])["streams"]["a"]["keys"] == ["wind", "host_a"]
+    assert any("wind: texts that come again are read as a key" in doubt for doubt in found["doubts"])
+    assert any("host a: whole numbers are read as a key" in doubt for doubt in found["doubts"])
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real sets are absent")
