@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.ingest.parser.json_record import JsonPaths
+from lakehouse.ingest.parser.json_record import JsonPaths, Parts
 from lakehouse.ingest.parser.json_shapes import (
     Places,
     letters_of,
@@ -36,8 +36,8 @@ def shaped_rows(lines: pa.Array, paths: JsonPaths) -> Iterator[Rows]:
         for places, texts in shaped_records(lines, paths.fields[0]):
             yield places, np.zeros(len(places), np.int64), texts
         return
-    if len(paths.lists) > 1 or len(paths.lists[0]) > 1:
-        # Records of lists in lists, or side by side, are read one by one.
+    if not all(len(level) == 1 and _leads_through(level[0], paths.lists[0][0]) for level in paths.lists):
+        # Records of lists side by side, or of each with each, are read one by one.
         return
     is_even = pc.equal(pc.bit_wise_and(pc.count_substring(lines, '"'), 1), 0).to_numpy(zero_copy_only=False)
     at = np.flatnonzero(is_even)
@@ -46,20 +46,38 @@ def shaped_rows(lines: pa.Array, paths: JsonPaths) -> Iterator[Rows]:
         yield at[low + places], items, texts
 
 
+def _leads_through(path: Parts, listed: Parts) -> bool:
+    return path[: len(listed)] == listed
+
+
 def _rows_of_items(lines: pa.Array, paths: JsonPaths) -> Rows:
     (listed,) = paths.lists[0]
-    inner = {name: parts[len(listed) :] for name, parts in paths.fields[1].items()}
     result = _Lists.of(lines, listed[-1])
-    count, total = len(result.places), len(result.items)
+    count = len(result.places)
     is_shaped, outer = _joined(shaped_records(result.around, paths.fields[0], listed), paths.fields[0], count)
-    is_item, own = _joined(shaped_records(result.items, inner), inner, total)
+    of_row, own = _rows_inside(result.items, paths, len(listed))
+    is_item = np.zeros(len(result.items), np.bool_)
+    is_item[of_row] = True
     # A line is plain if all of it is.
     is_shaped &= np.bincount(result.of_list[~is_item], minlength=count) == 0
-    kept = is_shaped[result.of_list]
-    around, numbers = pa.array(result.of_list[kept]), np.arange(total) - result.first[result.of_list]
-    texts = {name: text.take(around) for name, text in outer.items()}
-    texts |= {name: text.filter(pa.array(kept)) for name, text in own.items()}
-    return result.places[result.of_list[kept]], numbers[kept], texts
+    lists = result.of_list[of_row]
+    kept = is_shaped[lists]
+    texts = {name: text.filter(pa.array(kept)) for name, text in own.items()}
+    lists = lists[kept]
+    texts |= {name: text.take(pa.array(lists)) for name, text in outer.items()}
+    return result.places[lists], np.arange(len(lists)) - np.searchsorted(lists, lists), texts
+
+
+def _rows_inside(items: pa.Array, paths: JsonPaths, depth: int) -> tuple[Places, dict[str, pa.Array]]:
+    """Return the items that rows are of, in order, and the texts of rows; an item is one, or has a list of them."""
+    fields = tuple({name: parts[depth:] for name, parts in level.items()} for level in paths.fields[1:])
+    if len(fields) > 1:
+        lists = tuple(tuple(path[depth:] for path in level) for level in paths.lists[1:])
+        of_row, _, texts = _rows_of_items(items, JsonPaths(lists, fields))
+        return of_row, texts
+    is_item, texts = _joined(shaped_records(items, fields[0]), fields[0], len(items))
+    at = np.flatnonzero(is_item)
+    return at, {name: text.take(pa.array(at)) for name, text in texts.items()}
 
 
 def _joined(
@@ -81,14 +99,13 @@ class _Lists:
     """The first list of a name in each line that has one.
 
     ``places``: of these lines. ``around``: the lines with an empty list instead. ``items``: of all lists, one behind
-    the other, with the number of the list that each is of, and ``first``: the number of each list's first item.
+    the other, with the number of the list that each is of.
     """
 
     places: Places
     around: pa.Array
     items: pa.Array
     of_list: Places
-    first: Places
 
     @staticmethod
     def of(lines: pa.Array, name: str) -> _Lists:
@@ -120,5 +137,4 @@ class _Lists:
             texts_between(letters, around[::2], around[1::2], each=2),
             texts_between(letters, at[begins] + 1, at[stops]),
             of_list,
-            np.searchsorted(of_list, np.arange(len(closed))),
         )
