@@ -154,6 +154,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         },
         "listing": {"all_requests_at_2000", "next_requests_at_20000", "all_s_at_20000", "next_s_at_20000"},
         "parser": {"csv", "zeek_tsv", "mqtt", "chirpstack"},
+        "documents": {"ndjson", "gpx", "green-button", "geojson"},
         "captures": {"pcap", "pcapng"},
         "local_times": {"utc_s", "zone_s", "zone_with_hour_s", "with_hour_over_without"},
         "declared": {"all"},

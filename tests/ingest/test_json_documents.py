@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,55 @@ def test_a_large_document_needs_the_memory_of_some_blocks(tmp_path: Path) -> Non
 
     assert found == 40_001
     assert size > 100_000_000 > peak
+
+
+SHAPES = {"": ("[", "]"), "features": ('{"type":"FeatureCollection","features":[', "]}")}
+SHAPES["data.rows"] = ('{"meta":{"rows":[0]},"data":{"rows":[', "]}}")
+STATUS = Path("/proc/self/status")
+
+
+def peak_of(path: Path, source: dict[str, str]) -> tuple[int, int, int]:
+    """Return the rows of a file, and the most memory of this process before and after it has read them, in bytes."""
+    small = path.with_suffix(".small.json")
+    stream, counts, peaks = stream_of(path, **source), list[int](), list[int]()
+    for each in (small, path):
+        file = landed(str(each), Seen(each.stat().st_size, 0), stream.source)
+        counts.append(sum(table.num_rows for table in parsed_file(file, 0, Parser.of(stream, (None,)))))
+        [peak] = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        peaks.append(int(peak.split()[1]) * 1024)
+    return counts[1], peaks[0], peaks[1]
+
+
+def write_document(path: Path, shape: str, size: int) -> int:
+    """Write a document of some size; return how many records it has."""
+    begin, end = SHAPES[shape]
+    record = f'{{"properties":{{"at":"2026-02-01T00:00:00Z","temp":1.5}},"text":"{"x" * 900}"}}'
+    block = ",\n".join([record] * 1000)
+    times = max(1, size // len(block))
+    with path.open("w") as file:
+        file.write(begin + block)
+        file.writelines(f",\n{block}" for _ in range(times - 1))
+        file.write(end)
+    return 1000 * times
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="no /proc to tell the most memory of a process")
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "size", [pytest.param(10**8, marks=pytest.mark.slow), pytest.param(10**9, marks=pytest.mark.long)]
+)
+def test_a_process_that_reads_a_large_document_needs_little_more_than_for_a_small_one(
+    tmp_path: Path, shape: str, size: int
+) -> None:
+    path = tmp_path / "a.json"
+    write_document(tmp_path / "a.small.json", shape, 2 * 10**7)
+    count = write_document(path, shape, size)
+
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        found, before, after = pool.submit(peak_of, path, {"record_path": shape} if shape else {}).result()
+
+    assert found == count
+    assert after - before < 64 * 1024 * 1024
 
 
 def test_a_path_to_records_belongs_to_documents() -> None:

@@ -26,6 +26,7 @@ from lakehouse.ingest.sources.manifest import Layout
 from lakehouse.ingest.sources.numbered import located_lines
 from lakehouse.settings import load_settings
 from lakehouse.storage.envelope import Message
+from tests.ingest.forms.test_remote_write import body, one
 from tests.ingest.sources.test_network import CONN
 from tests.ingest.sources.test_sensors import CHIRPSTACK, HELIUM, TTN, state
 
@@ -43,6 +44,14 @@ count = {{ type = "int", optional = true }}
 """
 FILES, BRIDGE = 'path = "l/*", format = "{}"', 'kind = "mqtt", broker = "mqtt://l", topics = ["a"]'
 INFLUX = 'columns.v = { path = "fields.v", type = "double" }\ncolumns.device = { path = "tags.device" }'
+LISTS = """[streams.s]
+event_time = { column = "list.at", unit = "s" }
+levels = ["1d forever"]
+source = { path = "l/*", format = "ndjson", explode = ["list", "list.gw"] }
+columns.device = "string"
+columns.gateway = { path = "list.gw.id" }
+columns.v = { path = "list.gw.rssi", type = "double" }
+"""
 WINCC = ("VarName", "TimeString", "VarValue", "Validity", "Time_ms")
 NFDUMP = "first,duration,proto,src,src_port,dst,dst_port,src_packets,src_bytes,flows"
 
@@ -69,6 +78,14 @@ def preset(name: str, more: str = "") -> str:
 def reading(number: int, name: str = "device") -> dict[str, Any]:
     """Return a reading as members."""
     return {"ts": T0 + number, name: f"dev-{number % 99}", "v": number % 40 + 0.25, "count": number}
+
+
+def nested(number: int) -> bytes:
+    """Return a record with lists in a list."""
+    heard = [{"id": gateway, "rssi": -50 - number % 9} for gateway in ("gw-1", "gw-2")]
+    return as_json(
+        {"device": f"dev-{number % 99}", "list": [{"at": T0 + number + at, "gw": heard} for at in range(2)]}
+    )
 
 
 def connection(number: int) -> tuple[Any, ...]:
@@ -104,6 +121,12 @@ def as_line_protocol(number: int) -> bytes:
     return (
         f"air,device=dev-{number % 99} v={number % 40 + 0.25},count={number}i {T0 + number}000000000".encode()
     )
+
+
+def written(number: int) -> bytes:
+    """Return a body of Prometheus' remote write with one sample."""
+    labels = {"job": "node", "instance": f"host-{number % 99}:9100"}
+    return body([one("node_load1", (number % 40 + 0.25, (T0 + number) * 1000), **labels)])
 
 
 def point(number: int) -> bytes:
@@ -143,6 +166,7 @@ def kinds() -> dict[str, Kind]:
         "ndjson_escaped": Kind(
             readings("ndjson"), None, lambda n: as_json(reading(n)).replace(b"dev-", b"dev\\u002d")
         ),
+        "lists_in_lists": Kind(LISTS, None, nested),
         "mqtt": Kind(
             bridged, None, lambda n: Message("a/b", as_json(reading(n)), (T0 + n) * 10**6).to_line().strip()
         ),
@@ -161,6 +185,7 @@ def kinds() -> dict[str, Kind]:
         "home_assistant": Kind(preset("home-assistant"), None, entity_state),
         "influx": Kind(preset("influx", INFLUX), None, as_line_protocol),
         "prometheus": Kind(preset("prometheus"), None, lambda n: f'up{{job="a"}} {n}.5 {T0 + n}000'.encode()),
+        "remote_write": Kind(preset("prometheus-remote-write"), None, written),
         "otlp": Kind(preset("otlp"), None, point),
         "nmea": Kind(preset("nmea"), None, sentence),
         "wincc": Kind(preset("wincc"), WINCC, wincc_line),
