@@ -5,6 +5,7 @@ Airflow reads its settings when it is first imported, so they are in the environ
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -18,6 +19,8 @@ from lakehouse.storage.ownership import kept_secret
 DAGS = Path(__file__).resolve().parent.parent / "dags"
 # Making the metadata takes some 15 s on an idle machine.
 PREPARED_WITHIN_S = 180.0
+# What a library of Airflow's API loads where it is installed; the API is FastAPI's, and never asks for these.
+UNUSED = ("svcs.aiohttp", "svcs.flask")
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -56,6 +59,9 @@ def airflow_environment(settings: Settings) -> Iterator[None]:
 
     Takes 4 s the first time in a process, and 2 s more for a new home. The variables are put back at the end.
     """
+    for name in UNUSED:
+        # Python's way to say that there is no such module.
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     with patch.dict(os.environ, environment(settings)):
         from airflow import settings as airflow
         from airflow.utils import db

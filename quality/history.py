@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from lakehouse.spark.ddl import schema_of
 from lakehouse.spark.deviations import WARNINGS
@@ -106,6 +105,6 @@ def _runs(table: Location, stream: str) -> pa.Table:
         return _NO_RUNS
     verdicts = dataset(list(log.files))
     # A rule that warns stops nothing.
-    judged = (ds.field("stream") == stream) & ~ds.field("table").isin(WARNINGS)
+    judged = (pc.field("stream") == stream) & ~pc.field("table").isin(WARNINGS)
     rows = verdicts.to_table(columns=["run_id", "batch", "success"], filter=judged)
     return rows.group_by("run_id").aggregate([("success", "min"), ("batch", "max")])

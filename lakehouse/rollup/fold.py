@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from lakehouse.config.problems import Permanent
 from lakehouse.engine import Engine, Item
@@ -247,7 +246,7 @@ class Folding:
         """Return the nodes of a part that were folded before, and are kept."""
         if part.file is None:
             return self.sink.columns.empty_table()
-        low, start = max(part.low, self.horizons[part.level - 1]), ds.field("start_us")
+        low, start = max(part.low, self.horizons[part.level - 1]), pc.field("start_us")
         file = dataset([place_at(self.sink.table) / part.file.path], self.sink.columns)
         return file.to_table(filter=(start >= low) & (start < part.high), use_threads=False)
 

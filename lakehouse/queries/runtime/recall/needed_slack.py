@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.contract import Int64s
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
@@ -41,7 +41,7 @@ def missed_by_bucket(
             return {}
     told, scales = _repaired_until(layout, query, manifest.through_repair), manifest.scales
     oldest = min(told.until_us.values(), default=0) - policy.kept_us
-    kept = (ds.field("repair") <= manifest.through_repair) & (ds.field("from_us") >= oldest)
+    kept = (pc.field("repair") <= manifest.through_repair) & (pc.field("from_us") >= oldest)
     counts = _counts(layout, query.name, kept)
     counted = np.column_stack([counts[name].to_numpy().astype(np.int64) for name in ("bucket", *COUNTS)])
     # Each repair is of batches of one scale.
@@ -71,7 +71,7 @@ def _repaired_until(layout: Home, query: Query, repair: int) -> _Told:
     return _Told(batch_of, {bucket: time for bucket, time in rows if time is not None})
 
 
-def _counts(layout: Home, query: str, kept: ds.Expression) -> pa.Table:
+def _counts(layout: Home, query: str, kept: pc.Expression) -> pa.Table:
     names = ["repair", "bucket", *COUNTS]
     log = read_log(layout.needed_slack(query))
     if log is None or not log.files:
