@@ -46,6 +46,7 @@ def _checked(
     settings: Settings, spark: SparkSession, stream: str, full: bool, now_us: int | None = None
 ) -> dict[str, Any]:
     from lakehouse.checks.checks import measure, open_tables
+    from lakehouse.checks.time_nodes import kept_nodes
     from lakehouse.checks.time_rules import timeline_of
     from lakehouse.engine import engine_of
     from lakehouse.ingest.quarantine import rejected_examples
@@ -62,7 +63,8 @@ def _checked(
         return {"checks": 0, "failed": 0}
     batches = tables.since, tables.through
     timeline = timeline_of(layout, declared, batches, tables.checked.live, now_us)
-    frames, files = measure(tables, engine_of(spark), timeline)
+    with kept_nodes(layout, declared, tables.since >= 0, now_us is None) as keeping:
+        frames, files = measure(tables, engine_of(spark), timeline, keeping)
     examples = partial(rejected_examples, layout, declared)
     figures = record_verdicts(settings, stream, frames, tables.through, examples=examples)
     if now_us is None:

@@ -35,6 +35,7 @@ from lakehouse.checks.repeats import repeated_identities
 from lakehouse.checks.rollup_checks import rollup_frame, unmeasured
 from lakehouse.checks.stream_rules import rejections, rule_frames, value_verdicts
 from lakehouse.checks.table_rows import TableRows
+from lakehouse.checks.time_nodes import Keeping
 from lakehouse.checks.time_rules import Judged, Timeline, time_verdicts
 from lakehouse.config.stream import Stream
 from lakehouse.engine import Engine
@@ -179,11 +180,13 @@ def _marker_of(rollup: TableRows) -> Marker:
     return Marker(newest, max((row["batch"] for row in marks), default=0))
 
 
-def measure(tables: Tables, engine: Engine, timeline: Timeline | None = None) -> tuple[list[Frame], Measured]:
+def measure(
+    tables: Tables, engine: Engine, timeline: Timeline | None = None, keeping: Keeping | None = None
+) -> tuple[list[Frame], Measured]:
     """Return the frames of a stream's tables, and what each file of its rollup measures.
 
     They are of totals, of ledger, quarantine, raw and rollup where these have rows to judge, and of the stream's rules:
-    those over time by the ``timeline``.
+    those over time by the ``timeline``, and by what those about keys are ``keeping``.
     """
     figures = _figures(tables, engine, timeline)
     quarantine = {row["batch"]: row for row in _by_batch(figures[QUARANTINE])}
@@ -201,7 +204,7 @@ def measure(tables: Tables, engine: Engine, timeline: Timeline | None = None) ->
         measured = {**known, **figures[ROLLUP]}
     verdicts = value_verdicts(tables.stream, raw, figures[RAW]) if is_new else {}
     if timeline:
-        verdicts |= time_verdicts(Judged(timeline, tables.rollup, tables.horizons, measured, engine))
+        verdicts |= time_verdicts(Judged(timeline, tables.rollup, tables.horizons, measured, engine, keeping))
     frames += rule_frames(tables.stream, verdicts)
     frames += rejections(tables.stream, tables.ledger) if is_new else ()
     if tables.marker and tables.marker.newest_us is not None:

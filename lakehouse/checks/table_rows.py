@@ -6,7 +6,7 @@ Files are those of the version that was newest when the table was opened: what c
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +18,31 @@ from lakehouse.storage.tables.table_commits import arrow_schema, open_table
 
 @dataclass(frozen=True)
 class TableRows:
-    """The files of one version of a table, each with its rows and the extremes that the log knows."""
+    """The files of one version of a table, each with its rows and the extremes that the log knows.
+
+    ``id``: what tells the table from one that is made anew in its place.
+    """
 
     table: Location
     schema: pa.Schema
     files: Sequence[Mapping[str, Any]]
+    version: int = -1
+    id: str = ""
 
     @classmethod
     def of(cls, table: Location) -> TableRows:
         """Return what the newest version of a table holds."""
         known = open_table(table)
         log = pa.table(known.get_add_actions(flatten=True))
-        return cls(table, arrow_schema(known), log.to_pylist())
+        return cls(table, arrow_schema(known), log.to_pylist(), known.version(), str(known.metadata().id))
 
     def between(self, column: str, low: int, high: int) -> TableRows:
         """Return the files that may hold rows with a value of a column in between."""
-        return TableRows(self.table, self.schema, self._between(column, low, high))
+        return replace(self, files=self._between(column, low, high))
 
     def named(self, names: Collection[str]) -> TableRows:
         """Return the files of some names."""
-        return TableRows(self.table, self.schema, [file for file in self.files if file["path"] in names])
+        return replace(self, files=[file for file in self.files if file["path"] in names])
 
     @property
     def names(self) -> list[str]:

@@ -1,13 +1,16 @@
 """Nodes of a rollup read for rules over time, by tasks: rows of periods, who is silent, and falls of counters.
 
     Counted     rows of periods, in a file whose nodes are measured anyway
-    silent      keys whose newest row is old: one job with a shuffle over the coarsest nodes of a time
-    falling     meters whose counter falls often: one job with a shuffle over the finest nodes of a time
+    silent      keys whose newest row is old: one job with a shuffle over the coarsest nodes
+    falling     meters whose counter falls often: one job with a shuffle over the finest nodes (falls.py)
 
-Of keys a job returns numbers and some examples, so that a hundred thousand are no more to the driver than ten.
+Both jobs read the nodes that came since the check before, and what that kept: a row for each key, some for each meter.
+They read all nodes of a time where nothing is kept, or rows have left the rollup since. Of keys a job returns numbers
+and some examples, so that a hundred thousand are no more to the driver than ten.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,25 +18,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.checks.stream_rules import masked
+from lakehouse.checks.falls import Falls, falling
+from lakehouse.checks.key_nodes import BUCKET, EXAMPLES, IS_KEPT, NAMED, Nodes
 from lakehouse.checks.table_rows import TableRows
+from lakehouse.config.stream import Stream
 from lakehouse.engine import Engine, Item
-from lakehouse.engine.contract import KeyedKernel
 from lakehouse.engine.parts import file_items
-from lakehouse.rollup.counters import joined, order, runs
 from lakehouse.spark.row_hash import xxhash64
+from lakehouse.storage.control.lease import lease
+from lakehouse.storage.kept_nodes import Kept, KeptNodes
+from lakehouse.storage.layout import Home
+from lakehouse.storage.stores.store_path import Location
+from lakehouse.storage.tables.appends import appended_since
 from lakehouse.storage.tables.table_reads import pieces_of
 
-# Keys or periods that a sentence names.
-NAMED = 5
 _ROWS_A_BUCKET = 500_000
-# No column of a stream has "__" in its name.
-_BUCKET = pa.field("key__bucket", pa.int32())
-# Of each bucket some examples, and in its first row how many keys there are, and how many are examples.
-_EXAMPLES = pa.schema(
-    {"name": pa.string(), "us": pa.int64(), "falls": pa.int64(), "keys": pa.int64(), "broken": pa.int64()}
-)
-_COUNTER = ("n", "first_us", "last_us", "max", "first", "last", "drops_low", "drops_high")
+# A check of these rules takes minutes over very many nodes.
+_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -56,121 +57,126 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """Nodes of one level and grouping with a row at or after a time; ``is_masked``: of names the form is shown."""
+class Keeping:
+    """What rules keep of a rollup: ``before``, by rule, and from this check on ``now``; parts are in a folder."""
 
-    level: int
-    grouping: int
-    keys: tuple[str, ...]
-    since_us: int
-    is_masked: bool
+    folder: Location
+    before: Mapping[str, Kept]
+    now: dict[str, Kept]
 
-    def chosen(self, rows: pa.Table) -> pa.Table:
-        """Return these among some nodes."""
-        own = (pc.field("level") == self.level) & (pc.field("grouping") == self.grouping)
-        return rows.filter(own & (pc.field("last_us") >= self.since_us))
+    def came(self, rule: str, rollup: TableRows, since_us: int) -> tuple[Kept, Sequence[Location]] | None:
+        """Return what a rule has kept, and the files that came since; None where all nodes are to be read."""
+        kept = self.before.get(rule)
+        if kept is None or kept.table != rollup.id or kept.since_us > since_us:
+            return None
+        came = appended_since(rollup.table, kept.version, rollup.version)
+        return None if came is None else (kept, came)
 
-    def named(self, keys: pa.Table, *values: pa.Array, broken: int, of: int) -> pa.Table:
-        """Return keys as examples, each with its values; the first row has how many are broken, and of how many."""
-        names = [
-            ", ".join(f"{key} {masked(value) if self.is_masked else value}" for key, value in row.items())
-            for row in keys.select(self.keys).to_pylist()
-        ]
-        counts = pa.table([[None], [None], [None], [of], [broken]], schema=_EXAMPLES)
-        none = pa.nulls(len(names), pa.int64())
-        return pa.concat_tables(
-            [counts, pa.table([pa.array(names, pa.string()), *values, none, none], schema=_EXAMPLES)]
-        )
+
+@contextmanager
+def kept_nodes(home: Home, stream: Stream, is_used: bool, is_kept: bool) -> Iterator[Keeping | None]:
+    """Give what the rules of a stream keep, and keep what they have at the end; None where nothing is kept.
+
+    ``is_used``: false where everything is to be read again. Raises LeaseHeld when another check has it for long.
+    """
+    if not is_kept or not any(rule.silent or rule.counter_resets for rule in stream.time_rules):
+        yield None
+        return
+    with lease(home, home.kept_nodes(stream.name), _TIMEOUT_S):
+        kept = KeptNodes.of(home, stream.name)
+        keeping = Keeping(kept.folder, kept.read() if is_used else {}, {})
+        yield keeping
+        if keeping.now != {rule: keeping.before.get(rule) for rule in keeping.now}:
+            kept.write({**keeping.before, **keeping.now})
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """Nodes of a rollup that meet by their keys, in one job with a shuffle; ``width_us``: of their level."""
+    """Nodes of a rollup that meet by their keys, in one job with a shuffle; ``width_us``: of their level.
+
+    ``rule``: what tells it from others, with all that its nodes depend on. ``keeping``: None where nothing is kept.
+    """
 
     nodes: Nodes
     rollup: TableRows
     width_us: int
     engine: Engine
     step: str
+    rule: str = ""
+    keeping: Keeping | None = None
 
     def silent(self, before_us: int) -> tuple[int, int, list[tuple[str, int]]]:
         """Return how many keys were heard, how many of them not since a time, and names and last times of some."""
-        heard, broken, rows = self._met(["last_us"], partial(_silent, self.nodes, before_us))
+        kept = pa.schema([self.rollup.schema.field(name) for name in (*self.nodes.keys, "last_us")])
+        heard, broken, rows = self._met(kept, partial(_silent, self.nodes, before_us))
         latest = rows.sort_by([("us", "descending"), ("name", "ascending")])[:NAMED]
         return heard, broken, list(zip(latest["name"].to_pylist(), latest["us"].to_pylist(), strict=True))
 
     def falling(self, counter: str, per_us: int, most: int) -> tuple[int, int, list[tuple[str, int, int]]]:
         """Return how many periods of meters there are, how many with more falls, and meter, start and falls of some."""
-        names = ["start_us", *(f"{counter}__{part}" for part in _COUNTER)]
-        judged, broken, rows = self._met(names, partial(_falling, self.nodes, counter, per_us, most))
+        near = self._near
+        ends = [
+            (str(path.absolute()), file.get("max.start_us"))
+            for path, file in zip(near.paths, near.files, strict=True)
+        ]
+        of = Falls(self.nodes, counter, per_us, most, near.schema, ends)
+        judged, broken, rows = self._met(of.kept, partial(falling, of))
         worst = rows.sort_by([("falls", "descending"), ("us", "ascending"), ("name", "ascending")])[:NAMED]
         columns = (worst[name].to_pylist() for name in ("name", "us", "falls"))
         return judged, broken, list(zip(*columns, strict=True))
 
-    def _met(self, names: Sequence[str], kernel: KeyedKernel) -> tuple[int, int, pa.Table]:
-        level, since_us = self.nodes.level, self.nodes.since_us
-        near = self.rollup.between("level", level, level).between("start_us", since_us - self.width_us, 2**62)
-        needed = dict.fromkeys([*self.nodes.keys, *names, "level", "grouping", "last_us"])
-        columns = pa.schema([near.schema.field(name) for name in needed])
-        rows = pa.schema([*(columns.field(name) for name in (*self.nodes.keys, *names)), _BUCKET])
-        read = partial(_chosen, self.nodes, columns, rows, 1 + near.count // _ROWS_A_BUCKET)
-        of = file_items(near.paths), read, rows, _BUCKET.name
-        found = self.engine.by_key(*of, kernel, _EXAMPLES, self.step)
-        keys, broken = (pc.sum(found[name]).as_py() or 0 for name in ("keys", "broken"))
-        return keys, broken, found.filter(pc.is_valid(found["name"]))
+    @property
+    def _near(self) -> TableRows:
+        """The files that may have such nodes."""
+        level = self.nodes.level
+        since_us = self.nodes.since_us - self.width_us
+        return self.rollup.between("level", level, level).between("start_us", since_us, 2**62)
+
+    def _met(self, columns: pa.Schema, kernel: Callable[..., pa.Table]) -> tuple[int, int, pa.Table]:
+        """Run a kernel on nodes of some columns, and on what it kept of them."""
+        near, keeping = self._near, self.keeping
+        known = keeping.came(self.rule, self.rollup, self.nodes.since_us) if keeping else None
+        kept, came = known or (None, near.paths)
+        parts = [keeping.folder / name for name in kept.parts] if keeping and kept else []
+        rows = kept.rows if kept else near.count
+        read = partial(_read, self.nodes, self.rollup.schema, columns, 1 + rows // _ROWS_A_BUCKET)
+        is_kept = pa.array([True] * len(parts) + [False] * len(came), pa.bool_())
+        items = file_items([*parts, *came]).append_column(IS_KEPT, is_kept)
+        # Without new nodes what is kept stays as it is.
+        folder = str(keeping.folder.absolute()) if keeping and (came or kept is None) else None
+        of_rows = pa.schema([*columns, pa.field(IS_KEPT, pa.bool_()), BUCKET])
+        found = self.engine.by_key(
+            items, read, of_rows, BUCKET.name, partial(kernel, folder), EXAMPLES, self.step
+        )
+        if keeping:
+            keeping.now[self.rule] = kept if kept and not came else self._kept(found)
+        judged, broken = (pc.sum(found[name]).as_py() or 0 for name in ("keys", "broken"))
+        return judged, broken, found.filter(pc.is_valid(found["name"]))
+
+    def _kept(self, found: pa.Table) -> Kept:
+        parts = found.filter(pc.is_valid(found["part"]))
+        names, rows = parts["part"].to_pylist(), pc.sum(parts["part_rows"]).as_py() or 0
+        return Kept(self.rollup.id, self.rollup.version, self.nodes.since_us, names, rows)
 
 
-def _chosen(
-    nodes: Nodes, columns: pa.Schema, rows: pa.Schema, buckets: int, item: Item
-) -> Iterator[pa.Table]:
-    """Yield the nodes of a file with the bucket of their keys; where last times are asked, of each key the last."""
-    for piece in pieces_of(item["path"], columns):
-        own = nodes.chosen(piece).select(rows.names[:-1])
-        if own.column_names == [*nodes.keys, "last_us"]:
-            own = (
-                own.group_by(list(nodes.keys))
-                .aggregate([("last_us", "max")])
-                .rename_columns(own.column_names)
-            )
-        hashes = xxhash64([own[name] for name in nodes.keys], own.num_rows)
-        yield own.append_column(_BUCKET, pa.array((hashes % buckets).astype(np.int32)))
+def _read(nodes: Nodes, table: pa.Schema, columns: pa.Schema, buckets: int, item: Item) -> Iterator[pa.Table]:
+    """Yield the nodes of a file, or what is kept of them, with the bucket of their keys."""
+    for rows in (
+        pieces_of(item["path"], columns) if item[IS_KEPT] else nodes.read(item["path"], table, columns)
+    ):
+        hashes = xxhash64([rows[name] for name in nodes.keys], rows.num_rows)
+        is_kept = pa.repeat(pa.scalar(item[IS_KEPT]), rows.num_rows)
+        bucket = pa.array((hashes % buckets).astype(np.int32))
+        yield rows.append_column(IS_KEPT, is_kept).append_column(BUCKET, bucket)
 
 
-def _silent(nodes: Nodes, before_us: int, _: int, rows: pa.Table) -> pa.Table:
+def _silent(nodes: Nodes, before_us: int, folder: str | None, _: int, rows: pa.Table) -> pa.Table:
     """Return how many keys there are, and some of those that were heard last before a time."""
     (key,) = nodes.keys
-    last = rows.filter(pc.field(key).is_valid()).group_by(key).aggregate([("last_us", "max")])
-    broken = last.filter(pc.field("last_us_max") < before_us)
-    shown = broken.sort_by([("last_us_max", "descending"), (key, "ascending")])[:NAMED]
+    heard = rows.filter(pc.field(key).is_valid() & (pc.field("last_us") >= nodes.since_us))
+    last = heard.group_by(key).aggregate([("last_us", "max")]).rename_columns([key, "last_us"])
+    broken = last.filter(pc.field("last_us") < before_us)
+    shown = broken.sort_by([("last_us", "descending"), (key, "ascending")])[:NAMED]
     none = pa.nulls(shown.num_rows, pa.int64())
-    return nodes.named(shown, shown["last_us_max"], none, broken=broken.num_rows, of=last.num_rows)
-
-
-def _falling(nodes: Nodes, counter: str, per_us: int, most: int, _: int, rows: pa.Table) -> pa.Table:
-    """Return how many periods of meters there are, and some of those in which a counter falls more often.
-
-    A fall between two nodes counts, and of those inside a node one, if any is sure: late rows leave some in doubt.
-    """
-    keys = list(nodes.keys)
-    ordered = rows.take(order(rows, [*keys, "start_us"]))
-    run = runs(ordered, [*keys, "start_us"])
-    states = joined(ordered, run, counter)
-    ones = ordered.take(pa.array(np.flatnonzero(np.diff(run, prepend=-1))))
-    has = states[f"{counter}__first"].is_valid()
-    ones, states = ones.select([*keys, "start_us"]).filter(has), states.filter(has)
-    first, last, inside = (states[f"{counter}__{part}"].to_numpy() for part in ("first", "last", "drops_low"))
-    meter = runs(ones, keys) if keys else np.zeros(len(first), np.int64)
-    falls = (inside > 0).astype(np.int64)
-    falls[1:] += (meter[1:] == meter[:-1]) & (last[:-1] > first[1:])
-    start = ones["start_us"].to_numpy()
-    counted = ones.set_column(len(keys), "start_us", pa.array(start - start % per_us)).append_column(
-        "falls", pa.array(falls)
-    )
-    # The first period is read for the falls between it and the next alone.
-    counted = counted.filter(pc.field("start_us") >= nodes.since_us + per_us)
-    periods = counted.group_by([*keys, "start_us"]).aggregate([("falls", "sum")])
-    broken = periods.filter(pc.field("falls_sum") > most)
-    shown = broken.sort_by([("falls_sum", "descending"), ("start_us", "ascending")])[:NAMED]
-    return nodes.named(
-        shown, shown["start_us"], shown["falls_sum"], broken=broken.num_rows, of=periods.num_rows
-    )
+    found = nodes.named(shown, shown["last_us"], none, broken=broken.num_rows, of=last.num_rows)
+    return nodes.keeping(found, last, folder)

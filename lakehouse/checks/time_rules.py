@@ -7,7 +7,7 @@ row is a backfill: of it now is its newest time, so that it does not matter when
     late_share, missing_share       new rows of the ledger, which the check reads anyway
     new_columns                     two manifests: after the batches that have passed, and after the new ones
     volume                          nodes of files that the check measures anyway; each is measured once
-    silent, counter_resets          one job each, over the nodes of a bounded time
+    silent, counter_resets          one job each, over new nodes and what is kept of those of a bounded time
     drift                           the profile of a few days
 
 Nothing here is read of raw.
@@ -25,9 +25,10 @@ import numpy.typing as npt
 
 from lakehouse.algorithms.profile.drift import Shares, shares_of_numbers, shares_of_values
 from lakehouse.checks.file_figures import Measured
+from lakehouse.checks.key_nodes import NAMED, Nodes
 from lakehouse.checks.stream_rules import Verdict
 from lakehouse.checks.table_rows import TableRows
-from lakehouse.checks.time_nodes import NAMED, Counted, Meeting, Nodes
+from lakehouse.checks.time_nodes import Counted, Keeping, Meeting
 from lakehouse.config.durations import format_timestamp as shown
 from lakehouse.config.durations import spelled_duration
 from lakehouse.config.rules import over_time
@@ -108,6 +109,14 @@ class Judged:
     horizons: Sequence[int]
     measured: Measured
     engine: Engine
+    keeping: Keeping | None = None
+
+    def meeting(self, nodes: Nodes, rollup: TableRows, limits: over_time.Limits, step: str) -> Meeting:
+        """Return the nodes that a rule is about, whose keys meet."""
+        stream = self.timeline.stream
+        rule = f"{limits!r} of {stream.definition()}"
+        width_us = stream.levels[nodes.level - 1].width_us
+        return Meeting(nodes, rollup, width_us, self.engine, f"{step} of {stream.name}", rule, self.keeping)
 
 
 def timeline_of(
@@ -285,8 +294,7 @@ def _silent(limits: over_time.Silent, judged: Judged) -> Verdict:
         return Verdict(0.0, "there are no rows yet")
     grouping = _grouping_of(stream, [limits.key])
     nodes = Nodes(len(stream.levels), grouping, (limits.key,), line.now_us - limits.within, limits.masked)
-    step = f"look for silent keys of {stream.name}"
-    meeting = Meeting(nodes, judged.rollup, stream.levels[-1].width_us, judged.engine, step)
+    meeting = judged.meeting(nodes, judged.rollup, limits, "look for silent keys")
     heard, silent, latest = meeting.silent(line.now_us - limits.after)
     seen = f"{silent:,} of {heard:,} heard within {_span(limits.within)} are silent at {line.moment}"
     named = ", ".join(f"{name} since {shown(last)} ({_span(line.now_us - last)})" for name, last in latest)
@@ -330,8 +338,7 @@ def _counter_resets(limits: over_time.CounterResets, judged: Judged) -> Verdict:
     nodes = Nodes(
         level, _grouping_of(stream, stream.grouping_keys), stream.grouping_keys, since_us, limits.masked
     )
-    step = f"look for resets of {limits.column} of {stream.name}"
-    meeting = Meeting(nodes, judged.rollup, stream.levels[level - 1].width_us, judged.engine, step)
+    meeting = judged.meeting(nodes, judged.rollup, limits, f"look for resets of {limits.column}")
     periods, broken, worst = meeting.falling(limits.column, per, limits.max)
     seen = f"{broken:,} of {periods:,} times {_span(per)} of a meter since {shown(since_us + per)} do not"
     named = ", ".join(f"{name} falls {falls:,} times from {shown(start)} on" for name, start, falls in worst)

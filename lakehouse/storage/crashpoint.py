@@ -31,8 +31,8 @@ STORE_POINTS = ("publish.uploaded", "publish.listed")
 COMMIT_POINTS = ("table.files-written",)
 # Passed by each task that has written a part of a table, which nobody has committed yet.
 TASK_POINTS = ("task.part-written",)
-# Passed by a check of a stream.
-CHECK_POINTS = ("check.verdicts-appended", "check.batches-noted")
+# Passed by a check of a stream, the first one if it has rules about keys.
+CHECK_POINTS = ("check.nodes-kept", "check.verdicts-appended", "check.batches-noted")
 # Passed by an ingest whose batch fails again and again.
 SPLIT_POINTS = ("split.rows-removed",)
 # Passed by an ingest of rows older than what identities are known for.

@@ -12,6 +12,7 @@
     revised/<stream>      older values of revised rows, Delta       jobs/ingest
     quality/              history of check results, Delta   jobs/check_quality
     checked/              what has passed checks            jobs/check_quality, jobs/check_queries
+    kept_nodes/<stream>/  nodes that rules about keys keep between checks: a cache  jobs/check_quality
     reports/              Great Expectations and its pages  jobs/check_quality
     serving/              <version>.duckdb, segments/, `current`    jobs/publish
     pairs/<query>         pairs of a window join, Delta     jobs/run_queries, jobs/repair_late
@@ -226,6 +227,14 @@ class Home:
     def passed(self, subject: str) -> Path:
         """The last check of a stream or query that passed."""
         return self.root / "checked" / f"{subject}.passed.json"
+
+    def kept_nodes(self, stream: str) -> Location:
+        """Nodes that a stream's rules about keys keep between checks, as parts that tasks write."""
+        return self.tables / "kept_nodes" / stream
+
+    def kept_nodes_index(self, stream: str) -> Path:
+        """The parts of these, by rule."""
+        return self.root / "checked" / f"{stream}.nodes.json"
 
     def reported_misses(self, query: str) -> Path:
         """The periods of a query below their recall that a check has reported."""

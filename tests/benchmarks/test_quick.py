@@ -30,7 +30,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
     },
     "quality": {
         "known_faults": {"known"},
-        "time_rules": {"silent_s", "counter_resets_s", "volume_s"},
+        "time_rules": {f"{rule} new, s at 10000" for rule in ("silent", "resets")},
         "profile_cost": {"profile, % at 1000", "rules, % at 1000"},
     },
     "conditions": {"conditions": {"decimal_1000_ms", "decimal_1000_duckdb_ms"}},

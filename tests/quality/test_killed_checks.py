@@ -26,6 +26,7 @@ CONFIG = """
 event_time = { column = "at", unit = "s" }
 keys = ["device"]
 measures = ["temp"]
+groupings = [["device"], []]
 levels = ["1d forever"]
 source = { path = "landing/*.csv", format = "csv", settle = 0 }
 [[streams.thermometers.rules]]
@@ -33,6 +34,8 @@ expect = "column_values_to_be_between"
 column = "temp"
 max_value = 85
 on_failure = "withhold"
+[[streams.thermometers.rules]]
+silent = { key = "device", after = "1d" }
 """
 
 
@@ -65,7 +68,7 @@ def test_a_check_that_is_killed_at_each_step_posts_each_change_once_and_passes_n
     assert changes(settings) == []
 
     take_in(settings, spark, "broken", [20.0, 99.0])
-    for point in (*COMMIT_POINTS, CHECK_POINTS[0]):
+    for point in (CHECK_POINTS[0], *COMMIT_POINTS, CHECK_POINTS[1]):
         kill(spark, point, *words)
     with pytest.raises(GateFailed, match="1 of 2 new rows do not"):
         check_quality.run(settings, spark, "thermometers")

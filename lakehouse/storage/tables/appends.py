@@ -11,13 +11,14 @@ from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import added_files, commit_actions, commit_at, newest_version
 
 
-def appended_since(table: Location, version: int) -> list[Location] | None:
+def appended_since(table: Location, version: int, newest: int | None = None) -> list[Location] | None:
     """Return the files that commits after one appended, oldest first, whether or not they have been merged since.
 
-    None where the log does not tell them any more, one is gone, or rows were removed. Cost: the commits since.
+    ``newest``: the last commit that counts, by default that of the table. None where the log does not tell them any
+    more, one is gone, or rows were removed. Cost: the commits since.
     """
     found: list[Location] = []
-    newest = newest_version(table)
+    newest = newest_version(table) if newest is None else newest
     if newest is None or newest < version:
         return None
     while version < newest:
