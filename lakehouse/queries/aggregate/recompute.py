@@ -9,7 +9,7 @@ nothing can be taken away, and no extreme can be: therefore answers are recomput
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
