@@ -21,7 +21,7 @@ _NONE = {"", "na", "n/a", "null", "none", "nan", "-", "--", "---", "?", "unavail
 # Values that loggers write where they have none, if they are far from all others.
 _SENTINELS = (-999.0, -9999.0, -99999.0, -6999.0, -7999.0, -9999.9, -999.9, -99.9, 9999.0, 99999.0, 999.0)
 _KEYED = re.compile(
-    r"(^|[^a-z])(id|device|dev|sensor|station|site|node|meter|gateway|room|channel|name|serial|eui|host|mac|unit)"
+    r"(^|[^a-z])(id|device|dev|sensor|station|site|node|meter|gateway|room|channel|name|serial|eui|host|mac|unit|slave|register|tag)"
     r"([^a-z]|$)",
     re.IGNORECASE,
 )

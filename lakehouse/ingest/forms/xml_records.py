@@ -6,15 +6,16 @@
 Members are attributes and elements by their names without prefixes; an element that comes again in its record becomes a
 list, and one with attributes has its letters as ``text``. Of each element around the record its attributes, and the
 elements in it that came before stand under its name: what they hold, or of those with elements their attributes; of
-several of one name the last.
+several of one name the last. Of elements with the name of records only those on the way count.
 
-Expat reads the document and a tree builder keeps what a piece adds, both compiled; records are taken out of the tree,
-and what is beside them is pruned. A document with a document type is refused, as entities are defined there; so are
-elements too deep in each other, and names too many. Memory: a block and a record. Cost: some Python for each element
-of a record.
+A kernel makes JSON of plain records first. Expat reads what is left, and a tree builder, compiled as well, keeps it;
+records are taken out of the tree, and what is beside them is pruned. A document with a document type is refused, as
+entities are defined there; so are elements too deep in each other, and names too many. Memory: a block and a record.
+Cost: some Python for each element of a record that is not plain.
 """
 
 import json
+from collections import deque
 from json.encoder import encode_basestring
 from typing import Any
 from xml.etree.ElementTree import Element, TreeBuilder
@@ -23,6 +24,8 @@ from xml.parsers import expat
 _PIECE_BYTES = 256 * 1024
 _DEEPEST, _MOST_NAMES, _MOST_AROUND = 200, 10_000, 100
 _BLANKS = " \t\r\n"
+# No element of a document has this name.
+_RUN = "\0"
 # What Python's message of an error at the end begins with where the document is cut off.
 _CUT_OFF = ("no element found", "unclosed token", "unclosed CDATA section", "partial character")
 Members = dict[str, Any]
@@ -63,6 +66,13 @@ class XmlRecords:
         self._parser.EndElementHandler = self._tree.end
         self._parser.CharacterDataHandler = self._tree.data
         self._parser.StartDoctypeDeclHandler = _refuse
+        self._parser.ProcessingInstructionHandler = self._keep_run
+        # What compiles loads slowly: only those who have documents wait for it.
+        from lakehouse.algorithms.ingest.xml_runs import PlainRuns
+
+        self._runs = deque[str]()
+        has_way = len(path) > 1 and path[-1] not in path[:-1]
+        self._plain = PlainRuns(path[-1], path[:-1]) if has_way else None
 
     def lines(self, block: bytes, is_last: bool = False) -> bytes:
         """Return the records that a block ends, a line each; none behind what cannot be read."""
@@ -80,7 +90,16 @@ class XmlRecords:
         path = ".".join(self._path)
         return f"malformed: the XML document has no element at {path!r} (record_path)"
 
+    def _keep_run(self, *_: str) -> None:
+        # Behind the document's own instructions there are no runs.
+        if self._runs:
+            self._tree.start(_RUN, {_RUN: self._runs.popleft()})
+            self._tree.end(_RUN)
+
     def _read(self, piece: bytes, is_last: bool) -> None:
+        if self._plain is not None:
+            piece, runs = self._plain.take(piece, is_last)
+            self._runs.extend(runs)
         faults = list[Exception]()
         for step in (lambda: self._parser.Parse(piece, is_last), lambda: self._take(len(piece))):
             try:
@@ -122,8 +141,10 @@ class XmlRecords:
         name, is_last = self._path[depth], depth + 1 == len(self._path)
         for child in holder:
             own = self._names[child.tag]
-            if own != name:
-                if depth and own and child is not ahead:
+            if own == _RUN:
+                self._take_run(child, is_last)
+            elif own != name:
+                if depth and own not in ("", self._path[-1]) and child is not ahead:
                     self._note(own, child, depth)
             elif not is_last:
                 self._enter(child, own, depth)
@@ -132,6 +153,13 @@ class XmlRecords:
                 self._lines.append(self._line(child, own))
                 self._found = True
         del holder[: -1 if ahead is not None else len(holder)]
+
+    def _take_run(self, run: Element, is_on_path: bool) -> None:
+        """Take the records of a run, which are none beside the way to records."""
+        if is_on_path:
+            around = ", ".join([f'"{name}": {known}' for name, known in self._around_as_json().items()])
+            self._lines.append(run.attrib[_RUN].replace("\0", "{" + around))
+            self._found = True
 
     def _enter(self, element: Element, name: str, depth: int) -> None:
         if len(self._around) > depth and self._around[depth][0] is element:
@@ -170,14 +198,21 @@ class XmlRecords:
 
     def _line(self, element: Element, name: str) -> str:
         value = self._value(element, len(self._path))
-        if not self._known:
-            self._known = {self._names[each.tag]: _encoded(known) for each, known in self._around}
         members = value if isinstance(value, dict) else {name: value}
         own = {
             each: encode_basestring(part) if part.__class__ is str else _encoded(part)
             for each, part in members.items()
         }
-        return "{" + ", ".join([f'"{each}": {part}' for each, part in (self._known | own).items()]) + "}\n"
+        return (
+            "{"
+            + ", ".join([f'"{each}": {part}' for each, part in (self._around_as_json() | own).items()])
+            + "}\n"
+        )
+
+    def _around_as_json(self) -> dict[str, str]:
+        if not self._known:
+            self._known = {self._names[each.tag]: _encoded(known) for each, known in self._around}
+        return self._known
 
     def _value(self, element: Element, depth: int) -> Any:
         """Return what an element holds: members, or letters."""
@@ -185,13 +220,13 @@ class XmlRecords:
             raise ValueError(f"more than {_DEEPEST} elements in each other")
         members, text = self._attributes(element), element.text or ""
         for child in element:
-            if name := self._names[child.tag]:
+            if child.tag == _RUN:
+                for one in _members_of(child):
+                    _add(members, self._path[-1], one)
+            elif name := self._names[child.tag]:
                 has_more = len(child) or child.keys()
                 value = self._value(child, depth + 1) if has_more else (child.text or "").strip(_BLANKS)
-                if name in members:
-                    _add(members, name, value)
-                else:
-                    members[name] = value
+                _add(members, name, value)
             if child.tail:
                 text += child.tail
         text = text.strip(_BLANKS)
@@ -205,14 +240,20 @@ def _refuse(*_: Any) -> None:
     raise ValueError("it has a document type, which may define entities; expected none")
 
 
+def _members_of(run: Element) -> list[Members]:
+    return [json.loads("{" + line[2:]) for line in run.attrib[_RUN].splitlines()]
+
+
 def _letters(element: Element) -> int:
     parts = ((each.tag, each.text or "", each.tail or "", *each.attrib.values()) for each in element.iter())
     return sum(len(text) for some in parts for text in some)
 
 
 def _add(members: Members, name: str, value: Any) -> None:
-    """Add an element to a record that has one of its name."""
-    if isinstance(members[name], list):
+    """Add an element to a record, to a list if one of its name is there."""
+    if name not in members:
+        members[name] = value
+    elif isinstance(members[name], list):
         members[name].append(value)
     else:
         members[name] = [members[name], value]

@@ -27,10 +27,6 @@ def _control(error: UnicodeError) -> tuple[str, int]:
     return chr(error.object[error.start]), error.start + 1
 
 
-# Of a record that is too long, so much is kept to be looked at.
-KEPT_BYTES = 64 * 1024
-
-
 codecs.register_error("tidemark-control", _control)
 
 
@@ -94,16 +90,14 @@ def _document(source: Source) -> tuple[Callable[[bytes], bytes], Callable[[], st
 
 
 def whole(blocks: Iterable[tuple[bytes, str | None]], longest: int) -> tuple[bytes, str | None]:
-    """Return a file that is one record, and its fault: of one that is too long the beginning."""
+    """Return a file that is one record, and its fault; of one that is too long little more than it may have."""
     content = bytearray()
     for block, fault in blocks:
         content += block
         if fault is not None:
             return bytes(content), fault
         if len(content) > longest:
-            return bytes(
-                content[:KEPT_BYTES]
-            ), f"too_long: expected at most {longest} bytes (max_record_bytes)"
+            return bytes(content), f"too_long: expected at most {longest} bytes (max_record_bytes)"
     return bytes(content), None
 
 

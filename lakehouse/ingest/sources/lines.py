@@ -18,14 +18,7 @@ from lakehouse.config.stream import Source
 from lakehouse.ingest.parser.parquet_rows import parsed_parquet
 from lakehouse.ingest.parser.parser import Parser
 from lakehouse.ingest.parser.shown_offsets import ShownOffsets, shown_offsets
-from lakehouse.ingest.sources.heads import (
-    KEPT_BYTES,
-    as_lines,
-    as_utf8,
-    whole,
-    without_comments,
-    without_head,
-)
+from lakehouse.ingest.sources.heads import as_lines, as_utf8, whole, without_comments, without_head
 from lakehouse.ingest.sources.landed_content import blocks, fault_of, landing_of
 from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.ingest.sources.nfdump import without_remarks
@@ -34,6 +27,8 @@ from lakehouse.ingest.sources.zeek import without_headers
 from lakehouse.storage.doubtful import AMBIGUOUS
 
 BATCH_LINES = 100_000
+# Of a line that is too long, so much is kept to be looked at.
+KEPT_BYTES = 64 * 1024
 NUMBERED = pa.schema({"source_line": pa.int64(), "record": pa.binary(), "fault": pa.string()})
 _BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN = 10, 13
@@ -111,6 +106,7 @@ def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
         return numbered_packets(path, landing)
     if source.format in WHOLE:
         record, fault = whole(blocks(path, landing), longest)
+        record = record[:KEPT_BYTES] if len(record) > longest else record
         return iter([pa.record_batch([[1], [record], [fault]], schema=NUMBERED)] if record or fault else [])
     content = as_lines(as_utf8(blocks(path, landing), source.encoding), source)
     lines = numbered_lines(content, longest, file.known_lines if file.begin else 0)

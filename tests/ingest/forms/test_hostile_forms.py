@@ -68,6 +68,10 @@ def test_a_bomb_is_rejected_in_bounded_memory(
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(head + bulk * 50_000, 1))
 
+    # What is imported and compiled once is no memory of the file's.
+    (tmp_path / "small").write_bytes(head)
+    rows(tmp_path / "small", preset)
+
     tracemalloc.start()
     found = rows(path, preset, max_record_bytes=1_000_000)
     peak = tracemalloc.get_traced_memory()[1]
@@ -75,3 +79,26 @@ def test_a_bomb_is_rejected_in_bounded_memory(
 
     assert [reason for *_, reason in found] == reasons
     assert peak < 40_000_000
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"), [(10_000, [(10_002, None)]), (30_000, [(30_002, "missing_column")])]
+)
+def test_a_head_of_many_lines_is_looked_at_up_to_some(
+    tmp_path: Path, lines: int, expected: list[tuple[int, str | None]]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("title\n" * lines + "at,v\n2026-02-01,1\n")
+    table = {
+        "name": "s",
+        "source": {"path": str(path), "format": "csv", "header": {"skip_until": "^at,"}},
+        "event_time": {"column": "at", "unit": "iso"},
+        "columns": {"v": "double"},
+        "levels": ["1d forever"],
+    }
+    stream = Stream.model_validate(table)
+    file = landed(str(path), seen(str(path)), stream.source)
+
+    found = pa.concat_tables(parsed_file(file, 0, Parser.of(stream, [file.fields])))
+
+    assert list(zip(found["source_line"].to_pylist(), found["reason"].to_pylist(), strict=True)) == expected

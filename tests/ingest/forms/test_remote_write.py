@@ -12,7 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import (  # type: ignore[import-untyped]
+    descriptor_pb2,
+    descriptor_pool,
+    message_factory,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -206,9 +210,9 @@ def test_fields_in_fields_are_not_followed() -> None:
 
 
 def test_a_body_that_inflates_to_millions_of_samples_or_labels_needs_the_memory_of_some() -> None:
-    many = compressed(b"\x0a\x02\x12\x00" * 2_000_000)
-    wide = body([one("up", (1.0, 1), **{f"l{number}": "" for number in range(5_000)})])
-    long = body([one("up", *[(1.0, 1)] * 50_000, path="x" * 5_000)])
+    many = compressed(b"\x0a\x02\x12\x00" * 150_000)
+    wide = body([one("up", (1.0, 1), **{f"l{number}": "" for number in range(2_000)})])
+    long = body([one("up", *[(1.0, 1)] * 15_000, path="x" * 5_000)])
 
     tracemalloc.start()
     found = len(samples_of(many))

@@ -64,6 +64,41 @@ def test_any_texts_read_back_as_attributes_or_as_elements(
     assert found == [{"d": {}} | (row or {"r": ""}) for row in rows]
 
 
+PLAIN = ["<r k='1'/>", '<r k="1" j="2>1" ><b> 5\n</b ><c/></r>', "<n:r><q:b>x y</q:b></n:r>"]
+OTHER = [
+    *("<r>t</r>", "<r/>", "<r k='&lt;é'/>", "<r><b>1</b><b>2</b></r>", "<r k='1'><k>1</k></r>", "<r a='1'/>"),
+    *("<r><b c='1'/></r>", "<r><r k='1'/></r>", "<r><b>]]></b></r>", "<r k='1'", "<r xmlns='q' k='1'/>"),
+]
+AROUND = [
+    "",
+    "\n ",
+    "t",
+    "<!-- <r k='0'/> -->",
+    "<![CDATA[<r k='0'/>]]>",
+    "<?p <r k='0'/>?>",
+    "<w><r k='0'/></w>",
+]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(PLAIN * 3 + OTHER), st.sampled_from(AROUND * 2 + [""] * 9)), max_size=12
+    ),
+    st.integers(1, 200),
+)
+def test_plain_records_are_read_as_all_others_with_faults_in_their_places(
+    parts: list[tuple[str, str]], step: int
+) -> None:
+    content = f"<d><a z='1'>{''.join(map(''.join, parts))}</a></d>".encode()
+    by_element = XmlRecords(("d", "a", "r"), 1000)
+    by_element._plain = None
+
+    found, fault = read(content, ("d", "a", "r"), step)
+
+    expected = [json.loads(line) for line in by_element.lines(content).splitlines()]
+    assert (found, fault) == (expected, by_element.close())
+
+
 BEGUN = b"<gpx><trk><trkseg><trkpt>"
 BOMB = b'<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><gpx>&b;</gpx>'
 OUTSIDE = b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><gpx>&x;</gpx>'

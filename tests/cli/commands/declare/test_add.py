@@ -100,6 +100,14 @@ FILES = {
         {"column": "Time", "unit": "iso"},
         ["energy_power"],
     ),
+    "modbus.csv": (
+        "timestamp,slave,register,value\n"
+        + "".join(
+            f"2026-03-14 06:{n:02}:00,{1 + n % 2},{r},{n + r}.5\n" for n in range(20) for r in (40001, 40003)
+        ),
+        {"column": "timestamp", "unit": "iso"},
+        ["value"],
+    ),
     "list.json": (
         json.dumps([{"time": f"2026-02-{day:02}T00:00:00Z", "temp": day} for day in range(1, 21)]),
         {"column": "time", "unit": "iso"},
