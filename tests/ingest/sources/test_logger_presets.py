@@ -81,6 +81,10 @@ OTLP = """\
 {"name":"latency","unit":"ms","histogram":{"aggregationTemporality":2,"dataPoints":[{"count":"3","sum":12.5,\
 "bucketCounts":["1","2"],"explicitBounds":[5],"timeUnixNano":"1769904001000000000"}]}}]}]}]}
 """
+VICTORIA = """\
+{"metric":{"__name__":"up","job":"node_exporter","instance":"localhost:9100"},"values":[0,null,1],\
+"timestamps":[1769904000000,1769904001000,1769904002000]}
+"""
 NMEA = """\
 $GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47
 $GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230326,003.1,W*63
@@ -204,6 +208,16 @@ CASES: dict[str, tuple[str, str, tuple[str, ...], Rows]] = {
             (1_395_066_364_000_000, "rpc_errors", None, None, None),
         ],
     ),
+    "victoria-metrics": (
+        "export.jsonl",
+        VICTORIA,
+        ("event_us", "metric", "value", "job"),
+        [
+            (FIRST_US, "up", 0.0, "node_exporter"),
+            (FIRST_US + 1_000_000, "up", None, "node_exporter"),
+            (FIRST_US + 2_000_000, "up", 1.0, "node_exporter"),
+        ],
+    ),
     "otlp": (
         "metrics.json",
         OTLP,
@@ -295,6 +309,7 @@ OWN = {
     'columns.idle = { path = "fields.usage_idle", type = "double" }\n'
     'columns.state = { path = "fields.state", optional = true }\nsource.where = "measurement = \'cpu\'"',
     "prometheus": 'columns.code = { path = "labels.code" }\ncolumns.path = { path = "labels.path" }',
+    "victoria-metrics": 'columns.job = { path = "metric.job" }',
     "otlp": 'columns.queue = { path = "points.attributes.queue" }',
     "hobo": 'measures = ["temp"]\ncolumns.temp = { position = 2, type = "double" }',
     "fiware-v2": FIWARE,
