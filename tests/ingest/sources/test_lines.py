@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import compressed, landed_content
 from lakehouse.ingest.sources import lines as cut
-from lakehouse.ingest.sources.heads import KEPT_BYTES, without_head
+from lakehouse.ingest.sources.heads import without_head
 from lakehouse.ingest.sources.landed_content import blocks
 
 LINE = st.binary(max_size=12).map(
@@ -118,7 +118,7 @@ def test_what_inflates_a_thousandfold_needs_the_memory_of_some_blocks(tmp_path: 
     tracemalloc.stop()
 
     (number, record, fault) = found[0]
-    assert (len(found), number, record) == (1, 1, b"0" * KEPT_BYTES)
+    assert (len(found), number, record) == (1, 1, b"0" * cut.KEPT_BYTES)
     assert fault is not None and fault.startswith(f"too_long: the line has {300 * 2**20} bytes")
     assert most < 8 * compressed.BLOCK_BYTES
 
