@@ -58,7 +58,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Keeping:
-    """What rules keep of a rollup: ``before``, by rule, and from this check on ``now``; parts are in a folder."""
+    """State that rules keep of a rollup: ``before``, by rule, and from this check on ``now``; parts are in a folder."""
 
     folder: Location
     before: Mapping[str, Kept]

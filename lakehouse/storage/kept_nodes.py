@@ -22,7 +22,7 @@ from lakehouse.storage.stores.store_path import Location
 
 @dataclass(frozen=True)
 class Kept:
-    """What a rule keeps: of one version of a rollup, whose table has an id, all that it needs from a time on.
+    """State of a rule: of one version of a rollup, whose table has an id, all that it needs from a time on.
 
     ``parts``: names of files. ``rows``: how many are in them.
     """
@@ -36,7 +36,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class KeptNodes:
-    """What the rules of a stream keep, by what they depend on; one process at a time reads and writes it."""
+    """Store of what the rules of a stream keep, by what they depend on; one process at a time reads and writes it."""
 
     index: Path
     folder: Location
