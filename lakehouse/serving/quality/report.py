@@ -115,7 +115,7 @@ class Asked:
             "complete": balance_sentence(counts, "in so far"),
             "arrived": "" if counts == of_today else balance_sentence(of_today, "in on this day"),
             "fresh": fresh_sentence(total["newest_us"], total["committed_us"], now_us),
-            "plausible": plausible_sentence([rule for rule in rules if rule["is_own"]]),
+            "plausible": plausible_sentence(rules),
             "quarantine": self._quarantine(stream, before, of_day) if stored else [],
             "profile": profile_rows(self.layout, stream, end_us - DAY_US),
         }

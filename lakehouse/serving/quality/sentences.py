@@ -81,8 +81,11 @@ def fresh_sentence(newest_us: int | None, committed_us: int | None, now_us: int)
     return f"The newest row is of {time}, {gap} the batch that brought it; {batch}."
 
 
-def plausible_sentence(rules: Sequence[Fields]) -> str:
+def plausible_sentence(judged: Sequence[Fields]) -> str:
     """Return how many of the stream's own rules hold, and those that do not."""
+    if not judged:
+        return "No check has run yet, so that no rule was judged."
+    rules = [rule for rule in judged if rule["is_own"]]
     if not rules:
         return "No rule says which values are plausible: the stream declares none."
     broken = [rule["says"].rstrip(".") for rule in rules if rule["state"] in ("fails", "warns")]

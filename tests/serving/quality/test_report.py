@@ -53,6 +53,7 @@ def test_records_that_are_unaccounted_for_fail_a_stream(asked: Asked) -> None:
 
     assert report["complete"].endswith("2 are unaccounted for.")
     assert report["state"] == "fails"
+    assert report["plausible"].startswith("No check has run yet")
 
 
 def test_rules_that_do_not_hold_come_first_with_their_last_thirty_runs_and_the_worst_sources(
