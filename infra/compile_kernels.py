@@ -75,7 +75,8 @@ def compile_aggregates() -> None:
 
 def compile_rollups() -> None:
     """Add up the nodes of measures and counters, and the figures of columns."""
-    from lakehouse.algorithms.profile.summary import Bins, Summary, hashes_of
+    from lakehouse.algorithms.profile.day_kernels import find_days, minute_runs
+    from lakehouse.algorithms.profile.summary import NumberRuns, Summary, hashes_of
     from lakehouse.algorithms.rollup.counter_kernels import COUNTER, fold_nodes
     from lakehouse.algorithms.rollup.runs import fold_runs, sum_runs
 
@@ -89,7 +90,11 @@ def compile_rollups() -> None:
     for words in (np.zeros(3, np.int64), _of_arrow(np.zeros(3, np.int64))):
         hashes_of(words, ends)
     Summary.combined([Summary.of(0, np.zeros(3, np.int64), np.ones(3))])
-    Bins.of(np.ones(3), ends)
+    numbers, begins = _of_arrow(np.ones(3)), np.empty(3, np.int64)
+    NumberRuns.of(numbers, numbers.view(np.int64), True, ends, 512)
+    for days in (_of_arrow(np.zeros(3, np.int64)), np.zeros(3, np.int64)):
+        find_days(days, 86_400_000_000, begins)
+        minute_runs(days, ends, 60_000_000, 1440, np.empty(3, np.int64), np.empty(3, np.int64), begins)
     times, totals, span = np.zeros(3, np.int64), np.zeros(2, np.int64), np.zeros((2, 2), np.int64)
     for kind in (np.float64, np.int64):
         extremes = np.zeros(3, kind)

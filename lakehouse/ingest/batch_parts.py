@@ -134,8 +134,7 @@ class AcceptedRows:
         self._counting = Counting(reading.stream, reading.newest_us)
 
     def _sum_up(self, rows: pa.Table) -> None:
-        for part in profiled(rows, self._stream):
-            self._profile.add(part)
+        self._profile.add(profiled(rows, self._stream))
 
     def add(self, rows: pa.Table) -> None:
         """Add rows that come after those before."""

@@ -20,14 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.algorithms.profile.day_kernels import find_days, minute_runs
 from lakehouse.algorithms.profile.frequent import Frequent
-from lakehouse.algorithms.profile.summary import Bins, hashes_of
+from lakehouse.algorithms.profile.summary import NumberRuns, hashes_of
 from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, sink_of
 from lakehouse.spark.row_hash import xxhash64
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
-from lakehouse.storage.profiles import DAY_BINS, DAY_US, MINUTES, NO_DAY, ROWS, ColumnProfile, as_table
+from lakehouse.storage.profiles import DAY_BINS, DAY_US, MINUTES, ROWS, ColumnProfile, as_table
 from lakehouse.storage.tables.table_log import FileFacts, file_facts, newest_version
 from lakehouse.storage.tables.table_maintenance import SMALL_FILES
 from lakehouse.storage.tables.table_reads import pieces_of
@@ -35,45 +36,44 @@ from lakehouse.storage.tables.table_reads import pieces_of
 if TYPE_CHECKING:
     from lakehouse.config.stream import Stream
 
-# Bits of a value that bins lack from the start: four digits are left.
-_SHIFT = 40
 _MINUTE_US = DAY_US // MINUTES
 # Days whose rows maintain puts into one file.
 _FOLDED_DAYS = 28
 _BLOCK_US = _FOLDED_DAYS * DAY_US
+_EXTREMES = ("least", "greatest")
 Integers = npt.NDArray[np.int64]
+# Of each day a number, or a list of numbers that ends somewhere in one array, by the table's columns.
+Figures = Mapping[str, Any]
 
 
-def profiled(rows: pa.Table, stream: Stream) -> Iterator[pa.Table]:
-    """Yield what accepted rows add to each column of each of their days, and to the days themselves."""
-    times = rows["event_us"].to_numpy()
-    days = times // DAY_US
-    if np.any(days[1:] < days[:-1]):
-        order = np.argsort(days, kind="stable")
-        rows, times, days = rows.take(pa.array(order)), times[order], days[order]
-    starts = np.flatnonzero(np.diff(days, prepend=NO_DAY - 1)) if len(days) else np.empty(0, np.int64)
-    ends = np.append(starts, len(days))
-    day_us = days[starts] * DAY_US
-    yield _of_days(times, day_us, ends)
-    for name in stream.all_columns:
-        yield _of_column(rows[name].combine_chunks(), name, stream, day_us, ends)
+def profiled(rows: pa.Table, stream: Stream) -> pa.Table:
+    """Return what accepted rows add to each column of each of their days, and to the days themselves."""
+    times = rows["event_us"].combine_chunks().to_numpy()
+    begins = np.empty(len(times), np.int64)
+    found = find_days(times, DAY_US, begins)
+    if found < 0:
+        order = np.argsort(times // DAY_US, kind="stable")
+        rows, times = rows.take(pa.array(order)), times[order]
+        found = find_days(times, DAY_US, begins)
+    starts, ends = begins[:found], np.append(begins[:found], len(times))
+    day_us = times[starts] // DAY_US * DAY_US
+    columns = {ROWS: _of_days(times, len(day_us), ends)}
+    columns |= {
+        name: _of_column(rows[name].combine_chunks(), name, stream, ends) for name in stream.all_columns
+    }
+    return _table(day_us, np.diff(ends), columns)
 
 
-def _of_days(times: Integers, day_us: Integers, ends: Integers) -> pa.Table:
-    """Return the rows of days, whose bins are minutes with rows."""
-    run = np.repeat(np.arange(len(day_us)), np.diff(ends))
-    minute = (times - day_us[run]) // _MINUTE_US
-    each = run * MINUTES + minute
-    # Rows of one minute mostly stand together: only their runs are sorted.
-    begins = np.flatnonzero(np.diff(each, prepend=-1))
-    keys, place = np.unique(each[begins], return_inverse=True)
-    weights = np.bincount(place, np.diff(begins, append=len(each)), len(keys)).astype(np.int64)
-    bounds = np.searchsorted(keys, np.arange(len(ends)) * MINUTES)
-    columns = {"bins": _lists(keys % MINUTES, bounds), "weights": _lists(weights, bounds)}
-    return _table(ROWS, day_us, np.diff(ends), columns)
+def _of_days(times: Integers, days: int, ends: Integers) -> Figures:
+    """Return the figures of days, whose bins are minutes with rows."""
+    most = min(len(times), MINUTES * days)
+    minutes, weights, out = (np.empty(size, np.int64) for size in (most, most, days))
+    minute_runs(times, ends, _MINUTE_US, MINUTES, minutes, weights, out)
+    last = int(out[-1]) if days else 0
+    return {"bins": (minutes[:last], out), "weights": (weights[:last], out)}
 
 
-def _of_column(values: pa.Array, name: str, stream: Stream, day_us: Integers, ends: Integers) -> pa.Table:
+def _of_column(values: pa.Array, name: str, stream: Stream, ends: Integers) -> Figures:
     """Return what the values of one column add to each day."""
     if name in stream.counters:
         values = pc.if_else(pc.less(values, 0), pa.scalar(None, values.type), values)
@@ -82,68 +82,80 @@ def _of_column(values: pa.Array, name: str, stream: Stream, day_us: Integers, en
         is_valid = values.is_valid().to_numpy(zero_copy_only=False)
         within = np.append(0, np.cumsum(is_valid))[ends]
         values = values.drop_null()
-    columns: dict[str, Any] = {"missing": rows - np.diff(within)}
-    if pa.types.is_string(values.type):
-        codes = values.dictionary_encode()
-        indices = codes.indices.to_numpy()
-        if name in stream.keys:
-            columns |= _frequent(indices, codes.dictionary.to_pylist(), within)
-        words = xxhash64([codes.dictionary], len(codes.dictionary))[indices] if len(indices) else indices
-    else:
-        numbers = values.cast(pa.float64(), safe=False).to_numpy()
-        columns |= _of_numbers(numbers, within)
-        is_whole = pa.types.is_integer(values.type)
-        words = values.cast(pa.int64()).to_numpy() if is_whole else (numbers + 0.0).view(np.int64)
-        if name in stream.keys:
-            codes = values.cast(pa.string()).dictionary_encode()
-            columns |= _frequent(codes.indices.to_numpy(), codes.dictionary.to_pylist(), within)
-    hashes, written = hashes_of(words.astype(np.int64, copy=False), within)
-    return _table(name, day_us, rows, columns | {"hashes": _lists(hashes, np.append(0, written))})
+    of = _of_texts if pa.types.is_string(values.type) else _of_numbers
+    return {"missing": rows - np.diff(within), **of(values, within, name in stream.keys)}
 
 
-def _of_numbers(numbers: npt.NDArray[np.float64], ends: Integers) -> Mapping[str, Any]:
-    counts = np.diff(ends)
-    bins = Bins.of(numbers, ends, _SHIFT, DAY_BINS)
-    own = np.flatnonzero(counts)
-    # A run without values would take the first one behind it.
-    at = ends[:-1][own]
-    mean, squares = np.zeros(len(counts)), np.zeros(len(counts))
-    extremes = {"least": np.full(len(counts), np.nan), "greatest": np.full(len(counts), np.nan)}
-    if len(own):
-        mean[own] = np.add.reduceat(numbers, at) / counts[own]
-        squares[own] = np.add.reduceat(np.square(numbers - np.repeat(mean, counts)), at)
-        extremes["least"][own] = np.minimum.reduceat(numbers, at)
-        extremes["greatest"][own] = np.maximum.reduceat(numbers, at)
-    ends_of = {name: pa.array(each, from_pandas=True) for name, each in extremes.items()}
-    places = np.append(0, bins.ends)
-    lists = {"bins": _lists(bins.keys, places), "weights": _lists(bins.weights, places)}
-    return {"mean": mean, "squares": squares, "shift": bins.shifts, **ends_of, **lists}
+def _of_texts(values: pa.Array, ends: Integers, is_key: bool) -> Figures:
+    codes = values.dictionary_encode()
+    counted, words = _counted(codes, ends), xxhash64([codes.dictionary], len(codes.dictionary))
+    # A value is hashed once for each run that has it.
+    there = np.append(0, np.cumsum([len(own) for own, _ in counted], dtype=np.int64))
+    own = words[np.concatenate([own for own, _ in counted])] if counted else words[:0]
+    columns = {"hashes": hashes_of(own, there)}
+    return {**columns, **_frequent(counted, codes.dictionary.to_pylist())} if is_key else columns
 
 
-def _frequent(codes: Integers, values: Sequence[str], ends: Integers) -> Mapping[str, Any]:
-    """Return the most frequent values of each run of codes of them."""
-    frequent = list[Frequent]()
+def _of_numbers(values: pa.Array, ends: Integers, is_key: bool) -> Figures:
+    numbers = values.cast(pa.float64(), safe=False).to_numpy()
+    is_whole = pa.types.is_integer(values.type)
+    words = values.cast(pa.int64()).to_numpy() if is_whole else numbers.view(np.int64)
+    found = NumberRuns.of(numbers, words, not is_whole, ends, DAY_BINS)
+    is_empty = np.diff(ends) == 0
+    columns: dict[str, Any] = {name: np.where(is_empty, np.nan, getattr(found, name)) for name in _EXTREMES}
+    columns |= {"mean": found.mean, "squares": found.squares, "shift": found.bins.shifts}
+    columns |= {"bins": (found.bins.keys, found.bins.ends), "weights": (found.bins.weights, found.bins.ends)}
+    columns |= {"hashes": (found.hashes, found.hash_ends)}
+    if not is_key:
+        return columns
+    codes = values.cast(pa.string()).dictionary_encode()
+    return {**columns, **_frequent(_counted(codes, ends), codes.dictionary.to_pylist())}
+
+
+def _counted(codes: pa.DictionaryArray, ends: Integers) -> list[tuple[Integers, Integers]]:
+    """Return the codes of each run, and how often it has each of them."""
+    indices, size, found = codes.indices.to_numpy(), len(codes.dictionary), list[tuple[Integers, Integers]]()
     for low, high in pairwise(ends.tolist()):
-        own, counts = np.unique(codes[low:high], return_counts=True)
-        pairs = zip(own.tolist(), counts.tolist(), strict=True)
-        frequent.append(Frequent.of({values[code]: count for code, count in pairs}))
+        if size <= high - low:
+            counts = np.bincount(indices[low:high], minlength=size)
+            own = np.flatnonzero(counts)
+            found.append((own, counts[own]))
+        else:
+            found.append(np.unique(indices[low:high], return_counts=True))
+    return found
+
+
+def _frequent(counted: Sequence[tuple[Integers, Integers]], values: Sequence[str]) -> Figures:
+    """Return the most frequent values of each run, given its codes of them."""
+    frequent = [
+        Frequent.of({values[code]: count for code, count in zip(own.tolist(), counts.tolist(), strict=True)})
+        for own, counts in counted
+    ]
     lists = [list(each.counts.items()) for each in frequent]
-    counted = pa.array(lists, pa.map_(pa.string(), pa.int64()))
-    return {"frequent": counted, "frequent_error": [each.error for each in frequent]}
+    return {"frequent": lists, "frequent_error": [each.error for each in frequent]}
 
 
-def _lists(values: Integers, bounds: Integers) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(values, pa.int64()))
+def _table(day_us: Integers, rows: Integers, columns: Mapping[str, Figures]) -> pa.Table:
+    """Return a row for each day and column; figures that a column lacks are zero, lists empty, others null.
 
-
-def _table(name: str, day_us: Integers, rows: Integers, columns: Mapping[str, Any]) -> pa.Table:
-    """Return rows of the table, one for each day; figures that they lack are zero, lists empty."""
-    count = len(day_us)
-    empty = _lists(np.empty(0, np.int64), np.zeros(count + 1, np.int64))
-    zeros = dict.fromkeys(("missing", "mean", "squares", "shift"), np.zeros(count, np.int64))
-    lists = dict.fromkeys(("bins", "weights", "hashes"), empty)
-    own = {"day_us": day_us, "column": pa.repeat(name, count), "rows": rows}
-    return pa.table({**own, **zeros, **lists, **columns})
+    One table of all, as making a few arrays is what a small part costs.
+    """
+    days = len(day_us)
+    zeros, empty = np.zeros(days, np.int64), (np.empty(0, np.int64), np.zeros(days, np.int64))
+    own: dict[str, Any] = {"day_us": np.tile(day_us, len(columns)), "rows": np.tile(rows, len(columns))}
+    own["column"] = np.repeat(np.array(list(columns), object), days)
+    for name in ("missing", "mean", "squares", "shift", "frequent_error"):
+        own[name] = np.concatenate([of.get(name, zeros) for of in columns.values()])
+    for name in _EXTREMES:
+        each = np.concatenate([of.get(name, np.full(days, np.nan)) for of in columns.values()])
+        own[name] = pa.array(each, mask=np.isnan(each))
+    for name in ("bins", "weights", "hashes"):
+        lists = [of.get(name, empty) for of in columns.values()]
+        sizes = np.concatenate([np.diff(ends, prepend=0) for _, ends in lists])
+        bounds, values = np.append(0, np.cumsum(sizes)), np.concatenate([each for each, _ in lists])
+        own[name] = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(values, pa.int64()))
+    frequent = [counts for of in columns.values() for counts in of.get("frequent", [None] * days)]
+    return pa.table(own | {"frequent": pa.array(frequent, pa.map_(pa.string(), pa.int64()))})
 
 
 def day_entries(

@@ -18,7 +18,7 @@ from numba import njit
 _SLOTS_A_VALUE = 4
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_POSITIVE = np.int64(2**63 - 1)
+_POSITIVE, _NEGATIVE_ZERO = np.int64(2**63 - 1), np.int64(-(2**63))
 HASH_BITS = 40
 _CUT = np.uint64(64 - HASH_BITS)
 
@@ -46,6 +46,47 @@ def _collapse(keys: Any, counts: Any, used: int, slots: Any, marks: Any, mark: i
     return kept
 
 
+@njit(cache=True)
+def ordered(bits: Any) -> Any:
+    """Return the whole number of a double, given by its bits, that is in order with others; zero has one sign."""
+    if bits >= 0 or bits == _NEGATIVE_ZERO:
+        return max(bits, 0)
+    return bits ^ _POSITIVE
+
+
+@njit(cache=True)
+def bin_table(most: int) -> Any:
+    """Return room for the bins of a run: keys, counts, slots and their marks."""
+    size = _SLOTS_A_VALUE * most
+    slots, marks = np.empty(size, np.int64), np.zeros(size, np.int64)
+    return np.empty(most + 1, np.int64), np.empty(most + 1, np.int64), slots, marks
+
+
+@njit(cache=True)
+def bin_run(
+    bits: Any, weights: Any, low: int, high: int, most: int, shift: int, table: Any, mark: int
+) -> Any:
+    """Count one run of doubles into the bins of a table; return how many there are, their shift, and the last mark."""
+    keys, counts, slots, marks = table
+    mask, mark, used = len(slots) - 1, mark + 1, 0
+    for row in range(low, high):
+        key = ordered(bits[row]) >> shift
+        at = _slot(key, mask)
+        while marks[at] == mark and keys[slots[at]] != key:
+            at = (at + 1) & mask
+        weight = weights[row] if len(weights) else 1
+        if marks[at] == mark:
+            counts[slots[at]] += weight
+            continue
+        marks[at], slots[at] = mark, used
+        keys[used], counts[used] = key, weight
+        used += 1
+        while used > most:
+            mark, shift = mark + 1, shift + 1
+            used = _collapse(keys, counts, used, slots, marks, mark)
+    return used, shift, mark
+
+
 @njit(cache=True, nogil=True)
 def bin_runs(
     bits: Any, weights: Any, ends: Any, most: int, shifts: Any, bins: Any, rows: Any, out: Any
@@ -55,68 +96,74 @@ def bin_runs(
     ``most``: how many at most, a power of two. ``weights``: the rows that each value stands for, none where it is one.
     ``shifts``: the least of each run, which becomes that of its bins.
     """
-    size = _SLOTS_A_VALUE * most
-    slots, marks, mark, mask = np.empty(size, np.int64), np.zeros(size, np.int64), 0, size - 1
-    keys, counts = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
-    written = 0
+    table, mark, written = bin_table(most), 0, 0
     for run in range(len(ends) - 1):
-        mark, used, shift = mark + 1, 0, shifts[run]
-        for row in range(ends[run], ends[run + 1]):
-            whole = bits[row]
-            key = (whole if whole >= 0 else whole ^ _POSITIVE) >> shift
-            at = _slot(key, mask)
-            while marks[at] == mark and keys[slots[at]] != key:
-                at = (at + 1) & mask
-            weight = weights[row] if len(weights) else 1
-            if marks[at] == mark:
-                counts[slots[at]] += weight
-                continue
-            marks[at], slots[at] = mark, used
-            keys[used], counts[used] = key, weight
-            used += 1
-            while used > most:
-                mark, shift = mark + 1, shift + 1
-                used = _collapse(keys, counts, used, slots, marks, mark)
-        bins[written : written + used] = keys[:used]
-        rows[written : written + used] = counts[:used]
+        used, shifts[run], mark = bin_run(
+            bits, weights, ends[run], ends[run + 1], most, shifts[run], table, mark
+        )
+        bins[written : written + used], rows[written : written + used] = table[0][:used], table[1][:used]
         written += used
-        shifts[run], out[run] = shift, written
+        out[run] = written
+
+
+@njit(cache=True)
+def hash_of(word: int) -> Any:
+    """Return the hash of a word."""
+    mixed = np.uint64(word) + _SPREAD
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX[0]
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX[1]
+    return (mixed ^ (mixed >> np.uint64(31))) >> _CUT
+
+
+@njit(cache=True)
+def hash_table(most: int) -> Any:
+    """Return room for the smallest hashes of a run: slots, their marks, and the hashes."""
+    size = 2 * _SLOTS_A_VALUE * most
+    return np.empty(size, np.uint64), np.zeros(size, np.int64), np.empty(2 * most, np.uint64)
+
+
+@njit(cache=True)
+def kept_hash(mixed: Any, used: int, limit: Any, table: Any, mark: int, most: int) -> Any:
+    """Add a hash that is not above the limit; return how many there are, the new limit, and the last mark."""
+    slots, marks, kept = table
+    mask = len(slots) - 1
+    at = np.int64(mixed) & mask
+    while marks[at] == mark and slots[at] != mixed:
+        at = (at + 1) & mask
+    if marks[at] == mark:
+        return used, limit, mark
+    marks[at], slots[at], kept[used] = mark, mixed, mixed
+    used += 1
+    if used == 2 * most:
+        kept[:] = np.partition(kept, most - 1)
+        used, limit, mark = most, kept[most - 1], mark + 1
+        for each in kept[:most]:
+            at = np.int64(each) & mask
+            while marks[at] == mark:
+                at = (at + 1) & mask
+            marks[at], slots[at] = mark, each
+    return used, limit, mark
+
+
+@njit(cache=True)
+def smallest(kept: Any, used: int, most: int, hashes: Any, written: int) -> int:
+    """Write the smallest hashes that are held behind those written; return how many there are then."""
+    if used > most:
+        kept[:used], used = np.partition(kept[:used], most - 1), most
+    for at in range(used):
+        hashes[written + at] = np.int64(kept[at])
+    return written + used
 
 
 @njit(cache=True, nogil=True)
 def hash_runs(words: Any, ends: Any, most: int, hashes: Any, out: Any) -> None:
     """Write the ``most`` smallest hashes of the distinct words of each run to ``hashes``, up to ``out[run]``."""
-    size = 2 * _SLOTS_A_VALUE * most
-    slots, marks, mark, mask = np.empty(size, np.uint64), np.zeros(size, np.int64), 0, size - 1
-    kept, written = np.empty(2 * most, np.uint64), 0
+    table, mark, written = hash_table(most), 0, 0
     for run in range(len(ends) - 1):
         mark, used, limit = mark + 1, 0, np.uint64(2**64 - 1)
         for row in range(ends[run], ends[run + 1]):
-            mixed = np.uint64(words[row]) + _SPREAD
-            mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX[0]
-            mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX[1]
-            mixed = (mixed ^ (mixed >> np.uint64(31))) >> _CUT
-            if mixed > limit:
-                continue
-            at = np.int64(mixed) & mask
-            while marks[at] == mark and slots[at] != mixed:
-                at = (at + 1) & mask
-            if marks[at] == mark:
-                continue
-            marks[at], slots[at] = mark, mixed
-            kept[used] = mixed
-            used += 1
-            if used == 2 * most:
-                kept[:] = np.partition(kept, most - 1)
-                used, limit, mark = most, kept[most - 1], mark + 1
-                for each in kept[:most]:
-                    at = np.int64(each) & mask
-                    while marks[at] == mark:
-                        at = (at + 1) & mask
-                    marks[at], slots[at] = mark, each
-        if used > most:
-            kept[:used], used = np.partition(kept[:used], most - 1), most
-        for each in kept[:used]:
-            hashes[written] = np.int64(each)
-            written += 1
+            mixed = hash_of(words[row])
+            if mixed <= limit:
+                used, limit, mark = kept_hash(mixed, used, limit, table, mark, most)
+        written = smallest(table[2], used, most, hashes, written)
         out[run] = written

@@ -16,9 +16,12 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from lakehouse.algorithms.profile.number_kernels import number_runs
 from lakehouse.algorithms.profile.run_kernels import HASH_BITS, bin_runs, hash_runs
 
 SIZE, BINS = 512, 2048
+# Bits of a value that bins may lack from the start: four digits are left.
+COARSE_SHIFT = 40
 # Relative deviation of a number of distinct values above SIZE.
 DISTINCT_ERROR = (SIZE - 2) ** -0.5
 Numbers = npt.NDArray[np.float64]
@@ -37,11 +40,11 @@ class Bins:
     ends: Integers
 
     @classmethod
-    def of(cls, numbers: Numbers, ends: Integers, shift: int = 0, most: int = BINS) -> Self:
-        """Return at most so many bins of each run ``ends[i]`` to ``ends[i + 1]``, which drop ``shift`` bits or more."""
-        # So that zero has one sign.
-        bits = (numbers + 0.0).view(np.int64)
-        return cls._of_bits(bits, _NONE, ends, np.full(len(ends) - 1, shift), most)
+    def of(cls, numbers: Numbers) -> Self:
+        """Return the bins of one run."""
+        return cls._of_bits(
+            numbers.view(np.int64), _NONE, np.array([0, len(numbers)]), np.zeros(1, np.int64), BINS
+        )
 
     @classmethod
     def _of_bits(cls, bits: Integers, weights: Integers, ends: Integers, shifts: Integers, most: int) -> Self:
@@ -67,6 +70,38 @@ def hashes_of(words: Integers, ends: Integers) -> tuple[Integers, Integers]:
     )
     hash_runs(words, ends, SIZE, hashes, out)
     return hashes[: out[-1] if len(out) else 0], out
+
+
+@dataclass(frozen=True)
+class NumberRuns:
+    """Figures of runs of numbers: moments, extremes, of no meaning where a run is empty, bins, and smallest hashes."""
+
+    mean: Numbers
+    squares: Numbers
+    least: Numbers
+    greatest: Numbers
+    bins: Bins
+    hashes: Integers
+    hash_ends: Integers
+
+    @classmethod
+    def of(cls, numbers: Numbers, words: Integers, is_double: bool, ends: Integers, most: int) -> Self:
+        """Return the figures of runs; bins have four digits from the start. ``words`` tell numbers apart.
+
+        Cost: one pass, and a second one for the squares.
+        """
+        runs = len(ends) - 1
+        moments, out = np.empty((4, runs)), [np.empty(runs, np.int64) for _ in range(3)]
+        keys, weights, hashes = (
+            np.empty(min(len(numbers), size * runs), np.int64) for size in (most, most, SIZE)
+        )
+        limits, of_run = (most, COARSE_SHIFT, SIZE), (moments, *out)
+        number_runs(numbers, words, is_double, ends, limits, of_run, (keys, weights, hashes))
+        shifts, written, hashed = out
+        last, last_hash = (int(each[-1]) if runs else 0 for each in (written, hashed))
+        bins = Bins(shifts, keys[:last], weights[:last], written)
+        mean, squares, least, greatest = moments
+        return cls(mean, squares, least, greatest, bins, hashes[:last_hash], hashed)
 
 
 @dataclass(frozen=True)
@@ -97,7 +132,7 @@ class Summary:
             return cls(rows, missing, hashes=smallest)
         mean = float(numbers.mean())
         squares = float(np.square(numbers - mean).sum())
-        bins = Bins.of(numbers, ends)
+        bins = Bins.of(numbers)
         moments = (rows, missing, mean, squares, float(numbers.min()), float(numbers.max()))
         return cls(*moments, int(bins.shifts[0]), bins.keys.tolist(), bins.weights.tolist(), smallest)
 

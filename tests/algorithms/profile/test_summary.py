@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.ingest.identity_hash import SEED, with_doubles
-from lakehouse.algorithms.profile.summary import BINS, DISTINCT_ERROR, SIZE, Summary
+from lakehouse.algorithms.profile.summary import (
+    BINS,
+    COARSE_SHIFT,
+    DISTINCT_ERROR,
+    SIZE,
+    NumberRuns,
+    Summary,
+    hashes_of,
+)
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: round(x, 2)), max_size=40)
 
@@ -69,3 +77,41 @@ def test_bins_and_hashes_are_the_same_however_a_column_is_cut(seed: int, cuts: l
         )
         assert sorted(both.hashes) == sorted(whole.hashes)
         assert both.quantile(0.37) == whole.quantile(0.37)
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**32), kind=st.sampled_from(["normal", "cents", "wide", "few", "zero"]))
+def test_figures_of_runs_are_those_of_each_run_by_itself(seed: int, kind: str) -> None:
+    dice, size = np.random.default_rng(seed), 30_000
+    numbers = {
+        "normal": dice.normal(0, 10.0 ** dice.integers(-3, 6), size),
+        "cents": np.round(dice.normal(20, 5, size), 2),
+        "wide": 10.0 ** dice.uniform(-140, 140, size) * dice.choice([-1, 1], size),
+        "few": dice.choice([0.0, -0.0, 1e9, -3.5], size),
+        "zero": np.full(size, -0.0),
+    }[kind]
+    ends = np.sort(np.append([0, size], dice.integers(0, size, 3)))
+
+    found = NumberRuns.of(numbers, numbers.view(np.int64), True, ends, 512)
+
+    places, hashed = np.append(0, found.bins.ends), np.append(0, found.hash_ends)
+    for run, own in enumerate(np.split(numbers, ends[1:-1])):
+        bins = {}
+        for shift in range(COARSE_SHIFT, 64):
+            # By hand: the bits of doubles without sign, in order of their values.
+            bits = (np.abs(own).view(np.int64) ^ np.where(own < 0, -1, 0)) >> shift
+            bins = dict(zip(*(each.tolist() for each in np.unique(bits, return_counts=True)), strict=True))
+            if len(bins) <= 512:
+                break
+        at, of = slice(*places[run : run + 2]), slice(*hashed[run : run + 2])
+        assert dict(zip(found.bins.keys[at].tolist(), found.bins.weights[at].tolist(), strict=True)) == bins
+        words = hashes_of((own + 0.0).view(np.int64), np.array([0, len(own)]))[0]
+        assert sorted(found.hashes[of].tolist()) == sorted(words.tolist())
+        if len(own):
+            assert (found.bins.shifts[run], found.least[run], found.greatest[run]) == (
+                shift,
+                own.min(),
+                own.max(),
+            )
+            assert found.mean[run] == pytest.approx(own.mean(), rel=1e-9, abs=np.abs(own).max() * 1e-12)
+            assert found.squares[run] == pytest.approx(np.square(own - own.mean()).sum(), rel=1e-9, abs=1e-12)
