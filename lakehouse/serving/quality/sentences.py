@@ -91,7 +91,7 @@ def plausible_sentence(judged: Sequence[Fields]) -> str:
     broken = [rule["says"].rstrip(".") for rule in rules if rule["state"] in ("fails", "warns")]
     rejecting = sum(rule["state"] == "rejects" for rule in rules)
     by = f", {rejecting:,} of them because they reject rows" if rejecting else ""
-    counted = f"{len(rules) - len(broken):,} of {len(rules):,} rules about its values hold{by}"
+    counted = f"{len(rules) - len(broken):,} of {len(rules):,} of its own rules hold{by}"
     return f"{counted}; broken: {'; '.join(broken)}." if broken else f"{counted}."
 
 

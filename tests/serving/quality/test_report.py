@@ -40,7 +40,7 @@ def test_a_stream_is_told_in_sentences(asked: Asked) -> None:
         "The newest row is of 2026-01-01 12:00:00 UTC, 23 hours older than the batch"
     )
     newest = asked.report("rooms", THIRD)
-    assert newest["plausible"].startswith("1 of 2 rules about its values hold; broken: Rooms are warm")
+    assert newest["plausible"].startswith("1 of 2 of its own rules hold; broken: Rooms are warm")
     assert (report["state"], report["is_balanced"]) == ("fails", True)
 
 
