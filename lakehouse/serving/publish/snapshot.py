@@ -208,7 +208,8 @@ class StreamSnapshot:
         )
         times = (self.newest_us, self.confirmed_us, self.earliest_us, self.latest_us)
         doubtful = (list(self.unchecked), list(self.ambiguous), self.timezone)
-        changing = (sorted(self.quarantine.items()), self.correction, *doubtful)
+        # Nodes change between the two rows of a correction, too.
+        changing = (sorted(self.quarantine.items()), self.correction, self.rebuilt, *doubtful)
         kept = (list(self.levels), list(self.horizons))
         return repr((*shown, *kept, *times, self.batch, self.raw_path, *changing))
 
