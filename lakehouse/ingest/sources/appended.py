@@ -33,10 +33,6 @@ class Rewritten(landed_content.Changed):
     """A file that does not begin with what was read of it."""
 
 
-class Rewritten(landed_content.Changed):
-    """A file that does not begin with what was read of it."""
-
-
 def grows(name: str, source: Source) -> bool:
     """Return whether a file may grow after it was read: as declared, and not a compressed one."""
     return source.append and not is_compressed(name)

@@ -1,12 +1,16 @@
 """A query of aggregates kept current in memory, from its text to its answers: batches, restarts, late rows, repair,
 and rows that are retracted."""
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK
 from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
@@ -23,6 +27,7 @@ from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tasks.bucket import ATTEMPTS, Left, Segment
 from lakehouse.spark.ddl import schema_of
+from lakehouse.storage.noted_rows import NotedRows
 from tests.oracles.queries.exact_aggregates import plain
 from tests.queries.exact_rows import STREAMS, Row, Source, raw
 
@@ -101,10 +106,8 @@ class Kept:
         gone = self._read(rows)
         if not gone.num_rows:
             return
-        event, sides = gone["event_us"].to_numpy(), frozenset(gone["side"].to_pylist())
-        retracted = Retracted(cast(Any, None), sides, int(event.min()), int(event.max()) + 1)
         last = max(held.online.last_us for held in self.held)
-        affected = Affected.of(self.query, retracted, None if last == NO_TICK else last, None)
+        affected = _affected(self.query, gone, None if last == NO_TICK else last)
         parts, every_us = [], self.query.every_us
         for bucket in range(self.buckets):
             self.seen[bucket] = [_without(each, gone) for each in self.seen[bucket]]
@@ -118,10 +121,13 @@ class Kept:
                     state = found.filter(pc.equal(found["kind"], "state"))
             if affected.alive_us is not None:
                 self._restart(bucket, last, state)
-        tick = pc.field("tick_us")
         place = self.answers.schema.get_field_index("revision")
         wide = self.answers.set_column(place, "revision", self.answers["revision"].cast(pa.int64()))
-        at = wide.filter((tick >= affected.first_us) & (tick <= affected.last_us))
+        tick = wide["tick_us"].to_numpy()
+        again = np.zeros(wide.num_rows, np.bool_)
+        for first_us, last_us in affected.ranges:
+            again |= (tick >= first_us) & (tick <= last_us)
+        at = wide.filter(pa.array(again))
         found = self.adding.instead(self._parts(parts), newest(at, self.names, "revision"), self.names)
         self._keep(found)
 
@@ -189,6 +195,18 @@ class Kept:
     def _keep(self, found: pa.Table) -> None:
         found = found.append_column("part_bucket", pa.repeat(-1, found.num_rows).cast(pa.int64()))
         self.answers = pa.concat_tables([self.answers, found.select(self.answers.column_names)])
+
+
+def _affected(query: AggregateQuery, gone: pa.Table, last_us: int | None) -> Affected:
+    """Return what rests on some rows, noted in a file as a correction notes them."""
+    event, sides = gone["event_us"].to_numpy(), frozenset(gone["side"].to_pylist())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "noted.parquet")
+        one = pa.repeat(pa.scalar(1, pa.int64()), gone.num_rows)
+        pq.write_table(gone.select(["event_us", "row"]).append_column("correction", one), path)
+        noted = NotedRows((str(path),), 1)
+        retracted = Retracted(noted, sides, int(event.min()), int(event.max()) + 1)
+        return Affected.of(query, retracted, last_us, None)
 
 
 def _without(rows: pa.Table, gone: pa.Table) -> pa.Table:
