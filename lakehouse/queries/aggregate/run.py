@@ -6,8 +6,8 @@ Answers follow from the parts that buckets return: those of groups that several 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,13 +24,14 @@ from lakehouse.queries.aggregate.rows import side_rows
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.batch import MOST_ROWS
 from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, require_manifest
-from lakehouse.queries.runtime.progress import Progress, progress, progress_before
+from lakehouse.queries.runtime.progress import Clocks, Progress, clocks_of, progress_before
 from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.run import QueryRun, kept_since
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.queries.runtime.tasks.bucket import LOG
 from lakehouse.queries.runtime.tasks.by_bucket import Answered as Buckets
 from lakehouse.queries.runtime.tasks.by_bucket import BatchKernel, Output, run_buckets
+from lakehouse.queries.runtime.tasks.reading import SideRows
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.control.lease import files_of
@@ -62,8 +63,9 @@ class AggregateRun(QueryRun[AggregateQuery]):
         """Append all that a batch comes to, its metrics last; return its totals."""
         layout, query, batch = self.layout, self.query, manifest.number
         before = progress_before(layout, query, batch)
-        after = progress(self.engine, layout, query, manifest, before)
-        found = self._answered(manifest, source, before, after)
+        clocks, unread = clocks_of(layout, query, manifest, before)
+        found = self._answered(manifest, source, clocks, unread)
+        after = clocks.reached(found.shared)
         states, log, parts = found.entries
         crash_point("queries.joined")
         buckets, ticks = ticks_of(found.metrics)
@@ -161,18 +163,23 @@ class AggregateRun(QueryRun[AggregateQuery]):
         return Answered(*(sum(row[name] for row in found.metrics) for name in ("answered", "revised")))
 
     def _answered(
-        self, manifest: BatchManifest, source: RowSource, before: Progress, after: Progress
+        self, manifest: BatchManifest, source: RowSource, clocks: Clocks, unread: list[SideRows]
     ) -> Buckets:
-        """Run all buckets over a batch; they write their states, log, and parts of answers."""
+        """Run all buckets over a batch; they write their states, log, and parts of answers.
+
+        ``unread``: what tells tasks how far the batch comes, where ``clocks`` do not.
+        """
         layout, query, batch = self.layout, self.query, manifest.number
         files, schema = self.state_files(manifest), schema_of(self.columns())
-        times = before.until_us, after.until_us
+        before_us = clocks.before.until_us
+        times = before_us, clocks.reached().until_us
         work = BucketAggregate(query, self.shape, schema, self.state_before(manifest, files), *times)
-        constants = {"batch": batch, "time_us": before.until_us}
+        constants = {"batch": batch, "time_us": before_us}
         log = Output(sink_of(layout.missed_rows(query.name)), _LOG_COLUMNS, constants, LOG)
         outputs = (self.states_output(batch), log, self.parts_output())
-        rows = side_rows(source, query, self.streams, manifest.buckets)
-        kernel = BatchKernel(work, files, manifest.scales)
+        rows = [*side_rows(source, query, self.streams, manifest.buckets), *unread]
+        learn = partial(_knowing, work=work, clocks=clocks) if unread else None
+        kernel = BatchKernel(work, files, manifest.scales, learn)
         step = f"query {query.name}, batch {batch}"
         return run_buckets(self.engine, step, rows, manifest.buckets, kernel, outputs, self.metric_names)
 
@@ -217,6 +224,11 @@ class AggregateRun(QueryRun[AggregateQuery]):
         if ticks.first_us is None and last < first:
             return None
         return Changed(first if ticks.first_us is None else min(first, ticks.first_us), last)
+
+
+def _knowing(read: Sequence[dict[str, Any]], *, work: BucketAggregate, clocks: Clocks) -> BucketAggregate:
+    """Return the work of a batch that knows how far it comes."""
+    return replace(work, until_us=clocks.reached(read).until_us)
 
 
 def ticks_of(metrics: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], Ticks]:

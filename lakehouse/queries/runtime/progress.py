@@ -6,26 +6,22 @@ batch and the ledgers, so a batch that runs again reaches the same time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse.engine import Engine, Item
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.tasks import arrow_sql
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_ledger
-from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import Between, FileFacts, file_facts, read_columns
 
 if TYPE_CHECKING:
-    from lakehouse.queries.runtime.tasks.reading import FileRows
-
-_TIME = pa.schema([("side", pa.int32()), ("time_us", pa.int64())])
+    from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows
 
 
 class Timed(Protocol):
@@ -75,23 +71,66 @@ def until_us_of(layout: Home, query: str, batch: int) -> int | None:
     return rows[0][0] if rows else None
 
 
+@dataclass(frozen=True)
+class Clocks:
+    """Progress of a batch as far as ledgers or statistics tell; ``newest_us``: by side, None for no time."""
+
+    query: Timed
+    before: Progress
+    newest_us: tuple[int | None, ...]
+
+    def reached(self, read: Iterable[dict[str, Any]] = ()) -> Progress:
+        """Return how far the batch comes by newest times that were read, too, each with its ``side``."""
+        newest = [_later(one, two) for one, two in zip(self.before.newest_us, self.newest_us, strict=True)]
+        for row in read:
+            newest[row["side"]] = _later(newest[row["side"]], row["event_us"])
+        return Progress(tuple(newest), _later(self.before.until_us, _passed(newest, self.query.idle_us)))
+
+
 def progress(
     engine: Engine, layout: Home, query: Timed, manifest: BatchManifest, before: Progress
 ) -> Progress:
     """Return how far a batch comes, from the ledgers, or with AHEAD from all its raw rows.
 
     Cost with AHEAD: one Spark job over the batch's files whose statistics leave open whether a clock is refused, none
-    without such files; the driver gets some times of each.
+    without such files; the driver gets a time of each.
     """
+    clocks, unread = clocks_of(layout, query, manifest, before)
+    if not unread:
+        return clocks.reached()
+    from lakehouse.queries.runtime.tasks.reading import NEWEST, items_of
+
+    items = items_of([(number, *each) for number, own in enumerate(unread) for each in own.files])
+    kernel = partial(_newest, inputs=[own.rows for own in unread])
+    step = f"newest times of {query.name}, batch {manifest.number}"
+    return clocks.reached(engine.map(items, kernel, NEWEST, step).to_pylist())
+
+
+def clocks_of(
+    layout: Home, query: Timed, manifest: BatchManifest, before: Progress
+) -> tuple[Clocks, list[SideRows]]:
+    """Return what is known of how far a batch comes before it is read, and what is to be read to know the rest.
+
+    Without AHEAD ledgers tell it all. With it, files whose statistics leave open whether a clock is refused are read,
+    whether or not WHERE passes their rows: for each its newest time, which all tasks of a job get.
+    """
+    spans = list(zip(query.streams, manifest.spans, strict=True))
     if query.ahead_us is None:
-        found = [
-            _newest_of(layout, stream, *span)
-            for stream, span in zip(query.streams, manifest.spans, strict=True)
-        ]
-    else:
-        found = _newest_believed(engine, layout, query, manifest)
-    newest = tuple(_later(one, two) for one, two in zip(before.newest_us, found, strict=True))
-    return Progress(newest, _later(before.until_us, _passed(newest, query.idle_us)))
+        return Clocks(query, before, tuple(_newest_of(layout, name, *span) for name, span in spans)), []
+    # It comes with compiled loops, which whoever only asks how far a query is does not wait for.
+    from lakehouse.queries.runtime.tasks.reading import FileRows, NewestTimes, SideRows, raw_columns
+
+    newest, unread = list[int | None](), list[SideRows]()
+    for side, (stream, (after, through)) in enumerate(spans):
+        between = "batch", after + 1, through
+        files = file_facts(layout.raw(stream), between)
+        believed = [file for file in files if _is_believed(file, query, between)]
+        newest.append(max((file.ends("event_us")[1] for file in believed), default=None))
+        if rest := [(file.path, file.rows) for file in files if file not in believed]:
+            where = f"NOT {is_refused(query)} AND batch > {after} AND batch <= {through}"
+            columns = raw_columns(layout, stream, {"event_us", *arrow_sql.columns_read([where])})
+            unread.append(SideRows(rest, NewestTimes(FileRows(columns, where), side)))
+    return Clocks(query, before, tuple(newest)), unread
 
 
 def is_refused(query: Timed) -> str:
@@ -106,30 +145,6 @@ def _newest_of(layout: Home, stream: str, after: int, through: int) -> int | Non
     return max((entry.max_event_us for entry in entries if entry.max_event_us is not None), default=None)
 
 
-def _newest_believed(engine: Engine, layout: Home, query: Timed, manifest: BatchManifest) -> list[int | None]:
-    """Return by side the newest time of the rows whose clock is accepted, whether or not WHERE passes them."""
-    # It comes with compiled loops, which whoever only asks how far a query is does not wait for.
-    from lakehouse.queries.runtime.tasks.reading import ITEMS, FileRows, items_of, raw_columns
-
-    newest: list[list[int]] = [[] for _ in query.streams]
-    sides, files = list[FileRows](), list[tuple[int, Location, int]]()
-    for number, (stream, (after, through)) in enumerate(zip(query.streams, manifest.spans, strict=True)):
-        where = f"NOT {is_refused(query)} AND batch > {after} AND batch <= {through}"
-        columns = raw_columns(layout, stream, {"event_us", *arrow_sql.columns_read([where])})
-        sides.append(FileRows(columns, where))
-        between = "batch", after + 1, through
-        for file in file_facts(layout.raw(stream), between):
-            if _is_believed(file, query, between):
-                newest[number].append(file.ends("event_us")[1])
-            else:
-                files.append((number, file.path, file.rows))
-    items = items_of(files) if files else ITEMS.empty_table()
-    step = f"newest times of {query.name}, batch {manifest.number}"
-    for row in engine.map(items, partial(_newest, sides=sides), _TIME, step).drop_null().to_pylist():
-        newest[row["side"]].append(row["time_us"])
-    return [max(times, default=None) for times in newest]
-
-
 def _is_believed(file: FileFacts, query: Timed, between: Between) -> bool:
     """Return whether a file's statistics show that no clock of its rows, all in between, is refused."""
     if query.ahead_us is None or not file.tells_ends(("event_us", "arrival_us"), between):
@@ -138,11 +153,9 @@ def _is_believed(file: FileFacts, query: Timed, between: Between) -> bool:
     return earliest_us is None or newest_us - earliest_us <= query.ahead_us
 
 
-def _newest(item: Item, *, sides: Sequence[FileRows]) -> Iterator[pa.Table]:
+def _newest(item: Item, *, inputs: Sequence[TaskRows]) -> Iterator[pa.Table]:
     for number, path in zip(item["inputs"], item["paths"], strict=True):
-        for batch in sides[number].batches([path]):
-            newest = pc.max(batch.column("event_us")).as_py()
-            yield pa.table({"side": [number], "time_us": [newest]}, schema=_TIME)
+        yield from (pa.Table.from_batches([each]) for each in inputs[number].batches([path]))
 
 
 def _passed(newest: Sequence[int | None], idle_us: int | None) -> int | None:

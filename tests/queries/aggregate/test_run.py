@@ -16,11 +16,13 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.engine import engine_of
+from lakehouse.engine.local import LocalEngine
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.batch_manifest import Wanted
 from lakehouse.queries.runtime.repair import drain_repairs
+from lakehouse.queries.runtime.tasks import by_bucket
 from lakehouse.settings import Settings
 from lakehouse.storage.tables.table_log import read_columns
 from tests.support.table_rows import arrow_rows, named_rows
@@ -268,3 +270,43 @@ def test_a_silent_stream_does_not_hold_ticks_back_where_it_may_idle(streams: Str
     # Ticks were given as passed before the other stream came, so its rows are late and wait for the repair.
     assert drain_repairs(run)["found"] > 0
     assert same(streams.answers("totals"), streams.expected("totals"))
+
+
+class Counted(LocalEngine):
+    """Counts its calls, each of which is a job of Spark."""
+
+    calls = 0
+
+    def map(self, *own: Any) -> pa.Table:
+        self.calls += 1
+        return super().map(*own)
+
+    def by_key(self, *own: Any) -> pa.Table:
+        self.calls += 1
+        return super().by_key(*own)
+
+
+@pytest.mark.parametrize("rows_a_place", [10, 10_000])
+def test_clocks_that_statistics_leave_open_are_read_by_the_job_that_needs_them(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch, rows_a_place: int
+) -> None:
+    monkeypatch.setattr(by_bucket, "ROWS_A_PLACE", rows_a_place)
+    text = TOTALS.replace("SLACK 3 SECONDS", "SLACK 3 SECONDS AHEAD 30 SECONDS")
+    engine = Counted()
+    run = replace(streams.run("totals", 3), query=parsed("totals", text, streams), engine=engine)
+    for part, landed in enumerate(parts_of(7, 240)):
+        wrong = {"ts": landed["smoke"][0]["ts"] + 3_600_000}
+        # Of the last part, no clock of one stream is believed.
+        ahead = [{**row, **wrong} for row in (landed["smoke"] if part == 2 else landed["smoke"][:9])]
+        streams.land(part, {**landed, "smoke": [*ahead, *landed["smoke"][len(ahead) :]]})
+        before = engine.calls
+        assert run.drain()["refused"] == len(ahead)
+        assert engine.calls - before <= 2
+    drain_repairs(run)
+
+    smoke = [row for row in streams.rows["smoke"] if row["ts"] - row["received"] <= 30_000]
+    streams.rows["smoke"] = smoke
+    assert same(streams.answers("totals"), streams.expected("totals"))
+    told = read_columns(streams.settings.layout.queries("totals"), ("batch", "newest_us", "time_us"))
+    newest = [1000 * max(row["ts"] for row in streams.rows[name]) for name in ("heat", "smoke")]
+    assert (3, newest, min(newest)) in told

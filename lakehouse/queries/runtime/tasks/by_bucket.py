@@ -12,7 +12,7 @@ part to each table.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from typing import Any
@@ -27,7 +27,7 @@ from lakehouse.engine.parts import SUNK, Parts, TableSink, entries_by_sink
 from lakehouse.queries.runtime.batch_manifest import Scales
 from lakehouse.queries.runtime.tables import Constants, Written
 from lakehouse.queries.runtime.tasks.bucket import LOG, METRICS, Metric, SegmentFiles, metrics_row, of_kind
-from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows, items_of
+from lakehouse.queries.runtime.tasks.reading import NEWEST, SideRows, TaskRows, items_of
 from lakehouse.storage.tables.table_commits import fitted
 
 # A place has about so many rows, but not less than a bucket.
@@ -35,9 +35,11 @@ ROWS_A_PLACE = 62_500
 _PLACE = "place"
 # The times of rows that a bucket logs are kept as so many ranges.
 _MOST_RANGES = 64
-_RESULT = pa.schema([*SUNK, ("metrics", pa.string()), ("counts", pa.string())])
+_RESULT = pa.schema([*SUNK, *((name, pa.string()) for name in ("metrics", "counts", "shared"))])
 # What a bucket with rows answers, one table whose ``kind`` says what a row is; None for nothing.
 Kernel = Callable[[int, pa.Table], "pa.Table | None"]
+# A bucket's number, its rows, and its counters and markers -> its answers.
+Work = Callable[[int, pa.Table, pa.Table], pa.Table]
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,12 @@ class Output(Written):
 
 @dataclass(frozen=True)
 class Answered:
-    """Answers of buckets: entries by output, metrics by bucket, and rows by kind."""
+    """Answers of buckets: entries by output, metrics by bucket, and rows by kind; ``shared``: rows without a bucket."""
 
     entries: Sequence[pa.Table]
     metrics: Sequence[dict[str, Any]]
     counts: Mapping[str, int]
+    shared: Sequence[dict[str, Any]] = ()
 
 
 def run_buckets(
@@ -126,13 +129,18 @@ def joined_figures(figures: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _read(item: Item, *, inputs: Sequence[TaskRows], places: int, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the rows of an item with their place; a row without bucket names each place once."""
+    """Yield the rows of an item with their place; those without a bucket go to each, and one names each place once."""
     if item["is_first"]:
         yield fitted(pa.table({_PLACE: pa.array(range(places), pa.int32())}), schema)
     for number, own in groupby(zip(item["inputs"], item["paths"], strict=True), lambda each: each[0]):
         for batch in inputs[number].batches(path for _, path in own):
-            place = pa.array((batch.column("bucket").to_numpy() % places).astype(np.int32))
-            yield fitted(pa.Table.from_batches([batch]).append_column(_PLACE, place), schema)
+            rows, bucket = pa.Table.from_batches([batch]), batch.column("bucket")
+            if bucket.null_count:
+                place = np.repeat(np.arange(places, dtype=np.int32), len(rows))
+                rows = pa.concat_tables([rows] * places)
+            else:
+                place = (bucket.to_numpy() % places).astype(np.int32)
+            yield fitted(rows.append_column(_PLACE, pa.array(place)), schema)
 
 
 def _answer(
@@ -146,7 +154,12 @@ def _answer(
     metrics: Sequence[str],
 ) -> pa.Table:
     """Run the buckets of a place, and write what they answer."""
-    own = range(place, buckets, places)
+    own, shared = range(place, buckets, places), list[dict[str, Any]]()
+    if isinstance(kernel, BatchKernel) and kernel.learn is not None:
+        # The row that names the place has no value at all.
+        without = rows.filter(pc.field("bucket").is_null() & pc.field("side").is_valid())
+        shared = without.select(NEWEST.names).to_pylist()
+        kernel = replace(kernel, work=kernel.learn(shared))
     has_state = isinstance(kernel, BatchKernel)
     answer, written = (
         kernel.of(own) if isinstance(kernel, BatchKernel) else kernel,
@@ -156,7 +169,7 @@ def _answer(
         answers = answer(bucket, among) if has_state or among.num_rows else None
         if answers is not None:
             written.add(answers)
-    return written.result()
+    return written.result(shared if place == 0 else [])
 
 
 def _by_bucket(rows: pa.Table, buckets: Sequence[int]) -> Iterator[pa.Table]:
@@ -190,11 +203,14 @@ class _Answers:
             told = own.rename_columns(list(names)).to_pylist()
             self._told += (json.dumps(row | figures) for row in told)
 
-    def result(self) -> pa.Table:
-        """Return entries by output, metrics of buckets, and counts of kinds."""
+    def result(self, shared: Sequence[dict[str, Any]]) -> pa.Table:
+        """Return entries by output, metrics of buckets, counts of kinds, and rows that all places have."""
         told = pa.table({"metrics": pa.array(self._told, pa.string())})
         counts = pa.table({"counts": pa.array([json.dumps(self._counts)])})
-        return pa.concat_tables([fitted(each, _RESULT) for each in (self._parts.entries(), told, counts)])
+        common = pa.table({"shared": pa.array([json.dumps(row) for row in shared], pa.string())})
+        return pa.concat_tables(
+            [fitted(each, _RESULT) for each in (self._parts.entries(), told, counts, common)]
+        )
 
 
 def _answered(found: pa.Table, outputs: int) -> Answered:
@@ -202,19 +218,23 @@ def _answered(found: pa.Table, outputs: int) -> Answered:
     for text in found["counts"].drop_null().to_pylist():
         counts.update(json.loads(text))
     metrics = [json.loads(text) for text in found["metrics"].drop_null().to_pylist()]
-    return Answered(entries_by_sink(found, outputs), sorted(metrics, key=lambda row: row["bucket"]), counts)
+    shared = [json.loads(text) for text in found["shared"].drop_null().to_pylist()]
+    entries, metrics = entries_by_sink(found, outputs), sorted(metrics, key=lambda row: row["bucket"])
+    return Answered(entries, metrics, counts, shared)
 
 
 @dataclass(frozen=True)
 class BatchKernel:
     """The kernel of a batch's buckets, each of which goes on from the state that earlier batches left.
 
-    ``work``: a bucket's number, its rows, and its counters and markers -> its answers. ``files``: of the state.
+    ``files``: of the state. ``learn``: what ``work`` is once rows of inputs that have no bucket are known. Each place
+    gets all of these, and they are returned, so there must be few: figures of files.
     """
 
-    work: Callable[[int, pa.Table, pa.Table], pa.Table]
+    work: Work
     files: SegmentFiles
     scales: Scales
+    learn: Callable[[Sequence[dict[str, Any]]], Work] | None = None
 
     def of(self, buckets: Sequence[int]) -> Kernel:
         """Return the kernel of some buckets, whose states are read together."""

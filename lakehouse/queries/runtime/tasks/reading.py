@@ -33,6 +33,8 @@ from lakehouse.storage.tables.tables_place import place_at
 BATCH_ROWS = 1 << 16
 # A task reads one file, or so many small ones that they have about as many rows.
 ITEM_ROWS = 1 << 17
+# The newest time of a file's rows, of no bucket.
+NEWEST = pa.schema([("bucket", pa.int32()), ("side", pa.int32()), ("event_us", pa.int64())])
 # A file, and how many rows it has.
 Counted = tuple[Location, int]
 ITEMS = pa.schema(
@@ -102,6 +104,23 @@ def _are_near(rows: pa.RecordBatch, ranges: np.ndarray) -> np.ndarray:
     at = np.searchsorted(first, event_us, "right") - 1
     are: np.ndarray = (at >= 0) & (event_us <= last[at])
     return are
+
+
+@dataclass(frozen=True)
+class NewestTimes:
+    """The newest event time of the rows of each file, as a row without a bucket; none of a file without rows."""
+
+    rows: TaskRows
+    side: int
+    schema: pa.Schema = NEWEST
+
+    def batches(self, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the time of each file."""
+        for path in paths:
+            newest = [pc.max(batch.column("event_us")).as_py() for batch in self.rows.batches([path])]
+            if times := [time for time in newest if time is not None]:
+                row = {"bucket": None, "side": self.side, "event_us": max(times)}
+                yield pa.RecordBatch.from_pylist([row], NEWEST)
 
 
 @dataclass(frozen=True)
