@@ -227,7 +227,9 @@ class Kind:
     times, or lists of them; ``settings``: what is published of the query as it was written; ``step``: its setting by
     whose multiples results are published. ``rests_on``: the columns of results with times and hashes of the rows that
     they are made of, by side, or as lists of all sides; none of a kind that recomputes its results. ``rows_are``,
-    ``row``: what the published rows, and the rows of a side, are for people.
+    ``row``: what the published rows, and the rows of a side, are for people. ``time``: the column that says to which
+    periods of a recall a result belongs; ``whole``, ``at_once``: SQL for what a row of results adds to the results of
+    these, and to those that were complete at once.
     """
 
     name: str
@@ -244,6 +246,9 @@ class Kind:
     rests_on: tuple[tuple[str, str], ...] = ()
     rows_are: str = "The rows of"
     row: str = "the row of {stream}"
+    time: str = "event_us"
+    whole: str = "1"
+    at_once: str = "(found = 'online')::INT"
 
     def has(self, file: str) -> bool:
         """Return whether the kind has a file of this name."""
@@ -309,10 +314,13 @@ _DECLARED = (
         batches="aggregate_batches",
         counted=("answered", "revised"),
         sums={"answered": "answered", "revised": "revised", "late": "late"},
-        metrics=("answered", "revised", "late"),
-        settings=("every_us", "slack_us", "method"),
+        metrics=("answered", "revised", "late", "newest_us"),
+        settings=("every_us", "slack_us", "method", "recall", "period_us", "step_us"),
         step="every_us",
         row="{stream}: one of GROUP BY",
+        time="tick_us",
+        whole="(counted_as IN ('online', 'repair'))::INT",
+        at_once="CASE WHEN counted_as = 'online' THEN 1 WHEN counted_as LIKE 'revised%' THEN -1 ELSE 0 END",
     ),
     Kind(
         "selection",

@@ -1,11 +1,12 @@
 -- How complete each period of a registered query was online, and is now.
 --
 -- Purpose:    one row per period [start, start + period), sliding by the query's step; a result belongs to the periods
---             of its newest row. Periods without results and without rows still to be repaired are left out.
+--             of its newest row, an answer to those of its tick. Periods without results and without rows still to be repaired are left out.
 -- Parameters: query_name  a query with RECALL in the table queries
 -- Usage:      SELECT * FROM completeness_of('answers') WHERE is_scored AND NOT met;
 --
--- Answer: start_us, starts_at, ends_at; pairs = online + repaired, of pairs or results; open: logged rows that may still bring
+-- Answer: start_us, starts_at, ends_at; pairs = online + repaired, of pairs, results or answers, which are online if nothing has
+-- revised them; open: logged rows that may still bring
 -- some; recall: online / pairs; asked: the recall that was asked for; is_scored: at least 100 pairs; met: recall >= asked, null
 -- where not scored; is_final: nothing is open and, rows later than the streams' `latest` apart, no row can still change it.
 

@@ -38,7 +38,7 @@ COMMENT ON COLUMN queries.published_from_us IS 'What it found is published from 
 COMMENT ON COLUMN queries.published IS 'Rows of pairs_<query>, multiway_<query>, selection_<query> or answers_<query>.';
 COMMENT ON COLUMN queries.rows_found IS 'Pairs or results found online, or rows selected, of all time. Null for an aggregate.';
 COMMENT ON COLUMN queries.window_us IS 'How far the event times of two rows of a pair may be apart; the widest window of a multiway join.';
-COMMENT ON COLUMN queries.recall IS 'Share of the pairs or results of any period that was asked for at once; null, as are the next two, without RECALL.';
+COMMENT ON COLUMN queries.recall IS 'Share of the pairs, results or answers of any period that was asked for at once; null, as are the next two, without RECALL.';
 COMMENT ON COLUMN queries.period_us IS 'Length of a period.';
 COMMENT ON COLUMN queries.step_us IS 'How far one period starts after the other.';
 COMMENT ON COLUMN queries.answered IS 'Answers given for the first time, of all time: ticks and groups. This and all that follow, slack_us apart: null for pairs, multiway joins and selections.';

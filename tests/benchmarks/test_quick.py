@@ -74,6 +74,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "drift": {"float_drift"},
         "peers": {"peers"},
         "fire": {"fires"},
+        "waiting": {"waiting_periods", "waiting_periods_met", "waiting_slack_to_best"},
         "state": {"state_whole_s", "state_segments_s", "state_segments_bytes", "state_hour"},
         "alarm_history": {"alarms_kept_cpu_s_at_1000", "alarms_publish_cpu_s_at_1000"},
     },

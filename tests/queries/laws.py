@@ -92,14 +92,15 @@ EXAMPLES = {
         """
         SELECT d.room, COUNT(*) AS n, SUM(b.value) AS total
         FROM doors [8 SECONDS] d JOIN badges [5 SECONDS] b ON d.room = b.room
-        GROUP BY d.room HAVING MAX(d.value) > 5 EVERY 2 SECONDS SLACK 3 SECONDS AHEAD 1 HOUR ALARM
+        GROUP BY d.room HAVING MAX(d.value) > 5 EVERY 2 SECONDS SLACK 3 SECONDS
+        RECALL 0.9 OVER 10 SECONDS AHEAD 1 HOUR ALARM
         """,
         ("SLACK 3", "SLACK 2"),
         ("JOIN", "join"),
         AGGREGATE_POINTS,
         "answers",
         """
-        SELECT tick_us, room, n, total FROM (FROM found
+        SELECT tick_us, room, n, total FROM (FROM found SEMI JOIN ticks ON tick = tick_us
         QUALIFY row_number() OVER (PARTITION BY tick_us, room ORDER BY revision DESC) = 1) WHERE holds
         """,
         """
@@ -245,7 +246,9 @@ class Life:
 
     def found(self, query: str) -> Counter[tuple[Any, ...]]:
         """Return what a query came to."""
-        return asked(EXAMPLES[self.kind].found, found=pa.Table.from_pylist(self.table(query)))
+        # A query answers as many ticks as its slack lets it: those count that the one of the kind has answered.
+        tables = {"found": pa.Table.from_pylist(self.table(query)), "ticks": pa.table({"tick": self.ticks()})}
+        return asked(EXAMPLES[self.kind].found, **tables)
 
     def truth(self) -> Counter[tuple[Any, ...]]:
         """Return what the query means, from all rows."""

@@ -19,6 +19,12 @@ from lakehouse.cli.pages.explain_text import (
 )
 from lakehouse.cli.pages.figures import ended_at, length
 from lakehouse.cli.pages.picture import named, picture_of_answers
+from lakehouse.cli.pages.recall_text import (
+    periods_in_words,
+    recall_in_words,
+    target_in_words,
+    worst_periods,
+)
 from lakehouse.config.durations import format_duration
 from lakehouse.queries.aggregate.state import AggregateState, batches
 from lakehouse.queries.runtime.state import Declared
@@ -36,6 +42,8 @@ def _plan(facts: Facts) -> Iterator[tuple[str, str]]:
             f"{plan['having']}{'; each group that it lets through raises an alarm' * plan['is_alarm']}",
         )
     yield "answers", plan["ticks"]
+    if facts["recall"] is not None:
+        yield "target", target_in_words(facts)
     yield "slack", plan["slack"]
     yield "method", plan["run_by"]
     yield "others", plan["others"]
@@ -44,6 +52,8 @@ def _plan(facts: Facts) -> Iterator[tuple[str, str]]:
 
 def found_in_words(facts: Facts) -> Iterator[str]:
     """Yield how much was answered and changed, what is final, and what a repair still has to look at."""
+    if facts["recall"] is not None:
+        yield periods_in_words(facts, "answers")
     changed = f"{facts['revised']:,} revised at once, {facts['repaired']:,} changed by repair"
     yield f"answers: {facts['answered']:,} given, {changed}"
     late = sum(batch["late"] for batch in facts["buckets"])
@@ -110,7 +120,7 @@ _COUNTED: Columns = {
 _HELD: Columns = {"rows held": "held", "bytes": "bytes"}
 _BATCH: Columns = {
     **{"batch": "batch", "ended": ended_at, "answered": "answered", "revised": "revised"},
-    **{**_COUNTED, **_HELD, "ticks up to": TIME["stream time"]},
+    **{**_COUNTED, **_HELD, "slack": of("slack_us", length), "ticks up to": TIME["stream time"]},
 }
 _RAISED: Columns = {
     **{"group": _group, "since": of("raised_us", time_text), "changes": "changes", "alarm": "alarm"},
@@ -124,7 +134,8 @@ TEXT = KindText(
     title="join-aggregates",
     columns={
         **{"query": "query", "state": state_in_words, "streams": "from_clause", "condition": "condition"},
-        **{"groups": "groups", "every": of("every_us", format_duration), "method": "method"},
+        **{"groups": "groups", "recall": recall_in_words, "every": of("every_us", format_duration)},
+        "method": "method",
         **{"batches": "batches", "rows": "rows", "answered": "answered", "revised": "revised"},
         **{"repaired": "repaired", "alarms": "alarms", **HELD},
     },
@@ -138,6 +149,7 @@ TEXT = KindText(
     last_tables=(
         Table("alarms raised now", "raised", _RAISED),
         Table("alarms that ended last", "ended", _ENDED),
+        worst_periods("answers"),
         repairs_table("answers changed", "ticks up to"),
     ),
     charts=_charts,

@@ -20,11 +20,13 @@ from lakehouse.queries.aggregate.bucket import aggregate_columns
 from lakehouse.queries.aggregate.groups import coded
 from lakehouse.queries.aggregate.measures import with_measures
 from lakehouse.queries.aggregate.query import AggregateQuery
-from lakehouse.queries.aggregate.tables import group_types, part_types
+from lakehouse.queries.aggregate.tables import COUNTED_AS, counted_types, group_types, part_types
 from lakehouse.spark.ddl import schema_of
 
 # The revision of parts that are not answered yet: the newest answer comes before them.
 NEW = 2**31 - 1
+# What of an answer before stays where none of its rows is left.
+_KEPT = ("tick_us", "revision", "part_bucket", COUNTED_AS)
 _ORDER = (("revision", "ascending"), ("part_bucket", "ascending"))
 
 
@@ -42,19 +44,23 @@ class Adding:
     query: AggregateQuery
     shape: Shape
     schema: pa.Schema
+    how: str
 
     @classmethod
-    def of(cls, query: AggregateQuery, shape: Shape, streams: Mapping[str, Stream]) -> Adding:
-        """Return how parts of a query are added up."""
-        own = {"results": "bigint", **part_types(len(shape.aggregates))}
+    def of(
+        cls, query: AggregateQuery, shape: Shape, streams: Mapping[str, Stream], how: str = "online"
+    ) -> Adding:
+        """Return how parts of a query are added up; ``how``: what answers are found by."""
+        own = {"results": "bigint", **part_types(len(shape.aggregates)), **counted_types(query)}
         columns = {"tick_us": "bigint", **group_types(query, streams), "revision": "int", **own}
         text = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
-        return cls(query, shape, schema_of(text))
+        return cls(query, shape, schema_of(text), how)
 
     @property
     def read(self) -> tuple[str, ...]:
         """The columns of parts, other than those of GROUP BY."""
-        return ("tick_us", "revision", "part_bucket", "results", *part_types(len(self.shape.aggregates)))
+        parts = (*part_types(len(self.shape.aggregates)), *counted_types(self.query))
+        return ("tick_us", "revision", "part_bucket", "results", *parts)
 
     @property
     def columns(self) -> list[str]:
@@ -63,7 +69,7 @@ class Adding:
 
     def __call__(self, parts: pa.Table) -> pa.Table:
         """Return the answers that parts, and earlier answers among them, add up to."""
-        return with_measures(_added(parts, self.query, self.shape, self.schema), self.query)
+        return with_measures(_added(parts, self), self.query)
 
     def instead(self, parts: pa.Table, known: pa.Table, keys: list[str]) -> pa.Table:
         """Return the answers that whole parts come to, where they count other results than the newest answers.
@@ -74,7 +80,7 @@ class Adding:
         for place, field in enumerate(blank.schema):
             if field.name.startswith("extreme_"):
                 blank = blank.set_column(place, field, pa.nulls(len(known), field.type))
-            elif field.name in self.read and field.name not in ("tick_us", "revision", "part_bucket"):
+            elif field.name in self.read and field.name not in _KEPT:
                 blank = blank.set_column(place, field, pa.repeat(pa.scalar(0, field.type), len(known)))
         answers = self(pa.concat_tables([parts, blank]))
         codes = coded(pa.concat_tables([known.select(keys), answers.select(keys)]), keys)
@@ -83,7 +89,8 @@ class Adding:
         return answers.filter(pa.array(answers["results"].to_numpy() != before[codes[len(known) :]]))
 
 
-def _added(parts: pa.Table, query: AggregateQuery, shape: Shape, schema: pa.Schema) -> pa.Table:
+def _added(parts: pa.Table, adding: Adding) -> pa.Table:
+    query, shape, schema = adding.query, adding.shape, adding.schema
     names = [group.name for group in query.groups]
     # In one order whatever way they came: floats add up alike.
     parts = parts.sort_by(list(_ORDER))
@@ -97,6 +104,10 @@ def _added(parts: pa.Table, query: AggregateQuery, shape: Shape, schema: pa.Sche
     columns = {name: parts[name].take(pa.array(first)) for name in names}
     columns |= {"tick_us": pa.array(answers.tick_us), "results": pa.array(answers.results)}
     columns["revision"] = pa.array(before + 1, pa.int32())
+    if query.recall is not None:
+        was_complete = pc.equal(parts[COUNTED_AS].take(pa.array(first)), "online")
+        revised = pc.if_else(pc.fill_null(was_complete, False), f"revised {adding.how}", None)
+        columns[COUNTED_AS] = pc.if_else(pa.array(before < 0), adding.how, revised)
     return pa.table(columns | aggregate_columns(answers)).select(schema.names).cast(schema)
 
 

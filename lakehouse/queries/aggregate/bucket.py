@@ -21,11 +21,14 @@ from lakehouse.algorithms.join_aggregate.contract import Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.online import Online, Outcome
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, buckets_of, is_used
+from lakehouse.queries.aggregate.slack import policy_of
 from lakehouse.queries.aggregate.tables import PARTS
 from lakehouse.queries.aggregate.value_codes import BucketCodes, plain
+from lakehouse.queries.runtime.recall.needed_slack import counted
 from lakehouse.queries.runtime.tasks.bucket import (
     Change,
     Left,
+    Metric,
     Segment,
     StateBefore,
     cut_by_time,
@@ -45,7 +48,10 @@ _PLAIN = ("side", "enter_us", "leave_us", "row", "weight")
 
 @dataclass(frozen=True)
 class BucketAggregate:
-    """Inputs of a task: the query, its columns, the state, and the times between which ticks are to be answered."""
+    """Inputs of a task: the query, its columns, the state, and the times between which ticks are to be answered.
+
+    ``came_us``: with a recall, what all streams had passed before the batch, None if that is not known.
+    """
 
     query: AggregateQuery
     shape: Shape
@@ -53,6 +59,7 @@ class BucketAggregate:
     before: StateBefore
     answered_us: int | None
     until_us: int | None
+    came_us: int | None = None
 
     def __call__(self, bucket: int, rows: pa.Table, state: pa.Table) -> pa.Table:
         """Take one bucket's rows in."""
@@ -62,13 +69,13 @@ class BucketAggregate:
             # Ticks have passed while the bucket had no row: it answered them with nothing.
             held.online.process(Rows.none(self.shape), self.answered_us)
         used = rows.filter(pa.array(is_used(rows)))
-        outcome, change = held.process(used, self.until_us)
+        outcome, change = held.process(used, self.until_us, self.came_us)
         parts = [
             part_rows(self.query, outcome.answered, held.codes),
             part_rows(self.query, outcome.revised, held.codes),
             self._log(outcome, rows),
             self.before.keep(bucket, before, change),
-            self._metrics(held, outcome, rows, before.bytes),
+            self._metrics(held, outcome, (rows, used), before.bytes),
         ]
         held.prune()
         return gathered(parts, self.schema, bucket)
@@ -78,20 +85,33 @@ class BucketAggregate:
         row = pa.array(np.concatenate([log.row, refused["row"].to_numpy()]))
         return log_rows(log, refused, row, ("horizon_us",))
 
-    def _metrics(self, held: HeldAggregate, outcome: Outcome, rows: pa.Table, size: int) -> pa.Table:
-        metrics = {
+    def _metrics(
+        self, held: HeldAggregate, outcome: Outcome, both: tuple[pa.Table, pa.Table], size: int
+    ) -> pa.Table:
+        rows, used = both
+        metrics: dict[str, Metric] = {
             "rows": rows.num_rows,
             "late": outcome.late,
             "missed": len(outcome.log),
-            "refused": np.count_nonzero(rows["is_refused"].to_numpy()),
-            "unusable": np.count_nonzero(rows["is_unusable"].to_numpy()),
+            "refused": int(np.count_nonzero(rows["is_refused"].to_numpy())),
+            "unusable": int(np.count_nonzero(rows["is_unusable"].to_numpy())),
             "held": held.online.held,
             "bytes": size,
+            "lags": self._lags(used),
         }
         return metrics_with_ticks(metrics, outcome.answered, outcome.revised)
 
+    def _lags(self, used: pa.Table) -> list[int]:
+        """Return how many rows came how far behind their first tick, for the policy of a recall."""
+        if self.came_us is None:
+            return []
+        every_us = self.query.every_us
+        first_us = -(-used["event_us"].to_numpy() // every_us) * every_us
+        lag_us = self.came_us - first_us
+        return counted(policy_of(self.query), np.zeros_like(lag_us), lag_us)
 
-def metrics_with_ticks(metrics: Mapping[str, int], new: Partials, revised: Partials) -> pa.Table:
+
+def metrics_with_ticks(metrics: Mapping[str, Metric], new: Partials, revised: Partials) -> pa.Table:
     """Return one row with a bucket's metrics, and which ticks it has parts of."""
     first, last = revised.tick_us[:1].tolist(), revised.tick_us[-1:].tolist()
     ticks = {
@@ -99,7 +119,7 @@ def metrics_with_ticks(metrics: Mapping[str, int], new: Partials, revised: Parti
         "first_revised_us": first[0] if first else None,
         "last_revised_us": last[0] if last else None,
     }
-    return metrics_row({name: int(value) for name, value in metrics.items()} | ticks)
+    return metrics_row({**metrics, **ticks})
 
 
 def part_rows(query: AggregateQuery, partials: Partials, codes: BucketCodes) -> pa.Table:
@@ -129,9 +149,11 @@ class HeldAggregate:
         self._query, self._window_us = query, max(side.window_us for side in query.sides)
         self._unwritten: list[Rows] = []
 
-    def process(self, rows: pa.Table, until_us: int | None) -> tuple[Outcome, Change]:
-        """Take rows in; return what became of them, and what it changes on disk."""
-        outcome = self.online.process(as_rows(rows, self._query, self.codes), until_us)
+    def process(
+        self, rows: pa.Table, until_us: int | None, came_us: int | None = None
+    ) -> tuple[Outcome, Change]:
+        """Take rows in, ``came_us`` as in ``as_rows``; return what became of them, and what it changes on disk."""
+        outcome = self.online.process(as_rows(rows, self._query, self.codes, came_us), until_us)
         new, self._unwritten = [*self._unwritten, outcome.entered], []
         segments = [segment for entered in new for segment in self._segments(entered)]
         counters = {_METHOD: self.online.name.encode(), _LAST: str(self.online.last_us).encode()}

@@ -17,6 +17,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, Me
 from lakehouse.queries.kind import Conjunct, Output, in_one_order, of_side
 from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
 from lakehouse.queries.language.filters import filter_sql
+from lakehouse.queries.language.recall import recall, stated
 from lakehouse.queries.language.text import (
     Clauses,
     Grammar,
@@ -53,10 +54,10 @@ GRAMMAR = Grammar(
         "AHEAD": duration,
         "METHOD": one_of(tuple(method.upper() for method in get_args(Method))),
         "ALARM": nothing_more,
+        "RECALL": recall,
     },
     {
-        "RECALL": "no RECALL: the answer at a tick is exact",
-        "POLICY": "no POLICY: slack is what SLACK says",
+        "POLICY": "no POLICY: slack is what SLACK says, and RECALL chooses how long ticks wait",
         "DEADLINE": "no DEADLINE: selections alone are run in slices of time",
     },
     ("EVERY", "EVERY <interval>, how far ticks are apart, such as EVERY 1 MINUTE"),
@@ -80,9 +81,11 @@ def read(asked: Asked) -> AggregateQuery | None:
     if count == len(faults.found):
         check_connected(attributes, [offset_of(table) for table in tables], names)
     answers = Answers(tree, names)
+    asked_for = stated(parts.clauses, faults)
     if faults.found:
         return None
-    query = in_one_form(Draft(asked, sources, windows, filters, attributes, answers))
+    recalled = asked_for["recall"], asked_for.get("period_us")
+    query = in_one_form(Draft(asked, sources, windows, filters, attributes, answers, *recalled))
     return _with_method(query, parts.clauses, faults)
 
 
@@ -123,6 +126,8 @@ class Draft:
     filters: list[tuple[Conjunct, ...]]
     attributes: list[Attribute]
     answers: Answers
+    recall: float | None
+    period_us: int | None
 
 
 def in_one_form(draft: Draft) -> AggregateQuery:
@@ -177,6 +182,8 @@ class _Ordered:
             is_forced=False,
             why="",
             is_alarm="ALARM" in clauses.places,
+            recall=draft.recall,
+            period_us=draft.period_us,
         )
 
     def _side(self, side: int) -> Input:

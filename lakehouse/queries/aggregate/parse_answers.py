@@ -16,7 +16,19 @@ from lakehouse.queries.language.tree import Names, Place, Read, check_output, of
 
 # What tables of answers and alarms have beside the query's own columns and RESERVED, stored and published.
 ANSWER_COLUMNS = frozenset(
-    {"tick", "tick_us", "tick_at", "holds", "revision", "is_newest", "final", "found", "results", "bucket"}
+    {
+        "tick",
+        "tick_us",
+        "tick_at",
+        "holds",
+        "revision",
+        "is_newest",
+        "final",
+        "found",
+        "results",
+        "bucket",
+        "counted_as",
+    }
 )
 ALARM_COLUMNS = frozenset(
     {

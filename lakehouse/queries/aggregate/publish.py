@@ -10,9 +10,10 @@ import duckdb
 
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, measure_in_words
-from lakehouse.queries.aggregate.tables import measure_types
+from lakehouse.queries.aggregate.tables import COUNTED_AS, measure_types
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_metrics import Facts, is_finished
+from lakehouse.queries.runtime.recall.publish import Periods
 from lakehouse.queries.runtime.snapshot import (
     filled,
     final_before,
@@ -47,6 +48,10 @@ class AggregateSnapshot(QuerySnapshot):
     every_us: int
     slack_us: int
     method: str
+    recall: float | None
+    period_us: int | None
+    step_us: int | None
+    window_us: int
     groups: Sequence[ShownColumn]
     outputs: Sequence[ShownColumn]
     counts: Sequence[str]
@@ -55,6 +60,18 @@ class AggregateSnapshot(QuerySnapshot):
     late: int
     answer_table: Location
     alarm_table: Location | None
+
+    @property
+    def basis(self) -> str:
+        """Basis of its published rows."""
+        return self.definition if self.periods is None else self.periods.basis
+
+    @property
+    def periods(self) -> Periods | None:
+        """Its periods, with a recall."""
+        if self.period_us is None or self.step_us is None:
+            return None
+        return Periods(self, self.period_us, self.step_us, self.window_us)
 
     @property
     def revisions_table(self) -> SharedRows:
@@ -81,12 +98,17 @@ class AggregateSnapshot(QuerySnapshot):
 
     def take(self, store: RowStore) -> None:
         """Take in its answers and alarms."""
-        columns = [*self.groups, *self.outputs]
+        columns = [*self.groups, *self.outputs, *(() if self.periods is None else [_COUNTED_AS])]
         says = f"Every answer of {self.name}, also those that were revised; see queries."
         declared = filled("answers", {"{columns}": _columns(columns)}) + comments_of(says, columns)
         names = _names(columns)
         answers = Appended(self.answer_table, lambda source: _revisions(source, names), is_finished)
-        store.take(self.revisions_table, declared, answers)
+        before = store.take(self.revisions_table, declared, answers)
+        if self.periods is not None:
+            # Rows that are stored again, as others take their place, have been counted.
+            known = "false" if before is None else is_finished(before.batches, before.repairs)
+            new = f"{store.arrived(self.revisions_table)} WHERE NOT ({known})"
+            self.periods.take(store, new, is_shared=before is not None)
         if self.alarm_table is not None:
             self.take_alarms(store, self.alarm_table)
 
@@ -117,6 +139,12 @@ class AggregateSnapshot(QuerySnapshot):
         own["published"] = store.shown(self.revisions_table)
         own["alarms"] = None if self.alarm_table is None else store.shown(self.changes_table)
         self.write_row(connection, own, {"open": f"FROM ({_open(self)})"})
+        if self.periods is not None:
+            self.periods.write_open(connection, store)
+
+    def by_time(self, store: RowStore) -> tuple[str, str]:
+        """Return SELECTs of its answers by tick, and by period; empty without a recall."""
+        return ("", "") if self.periods is None else self.periods.by_time(store)
 
     def values(self) -> Sequence[str]:
         """Return SELECTs of the newest answers, one for each output."""
@@ -144,7 +172,7 @@ def snapshot_of(
     shown = [measure for measure in query.measures if measure.is_shown]
     return AggregateSnapshot(
         **shared_fields(layout, query, streams, before, published_us),
-        **{name: getattr(query, name) for name in kind_of(query).settings},
+        **{name: getattr(query, name) for name in ("window_us", *kind_of(query).settings)},
         groups=shown_columns(query, query.groups, streams),
         outputs=[_output(query, measure) for measure in shown],
         counts=[measure.name for measure in shown if measure.function == "count"],
@@ -180,6 +208,12 @@ def _changes(source: str, names: str) -> str:
     )
 
 
+_COUNTED_AS = ShownColumn(
+    COUNTED_AS,
+    "VARCHAR",
+    "What it adds to the answers that a recall counts: online: a complete one; repair: one that is not; "
+    "revised ...: one is complete no longer; null: nothing.",
+)
 _STANDS = {
     "answers": "What {} answers now: newest answers that hold; see queries.",
     "alarms": "The alarms of {} as they stand; see queries.",

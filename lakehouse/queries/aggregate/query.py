@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.config.durations import format_duration
 from lakehouse.queries.kind import Conjunct, Output, Query, clock_in_words, where_text
 from lakehouse.queries.language.text import DIALECT
@@ -101,7 +102,8 @@ class AggregateQuery(Query):
     late rows still revise answers at once; older ones wait for the repair. ``idle_us``: a stream whose newest row is
     further behind another's no longer holds ticks back. ``ahead_us``: rows further ahead of their own arrival are
     refused. ``method``: what runs it, chosen unless ``is_forced``; ``why`` says by what. ``is_alarm``: groups that
-    HAVING lets through raise alarms.
+    HAVING lets through raise alarms. With ``recall``, ticks wait before they are answered, as long as this share of the
+    answers of any ``period_us`` needs for no later row to revise them.
     """
 
     kind: ClassVar[str] = "aggregate"
@@ -118,12 +120,29 @@ class AggregateQuery(Query):
     is_forced: bool
     why: str
     is_alarm: bool
+    recall: float | None = None
+    period_us: int | None = None
 
     @property
     def bucketed_by(self) -> tuple[int, ...]:
         """The join attributes that all sides carry: rows that join agree in them. None: one bucket holds all."""
         carried = [{number for number, _ in side.keys} for side in self.sides]
         return tuple(sorted(set.intersection(*carried)))
+
+    @property
+    def window_us(self) -> int:
+        """The widest window."""
+        return max(side.window_us for side in self.sides)
+
+    @property
+    def step_us(self) -> int | None:
+        """Time from the start of one period to the next: the ticks; None without a recall."""
+        return None if self.recall is None else self.every_us
+
+    @property
+    def spare_rows(self) -> int:
+        """None: answers that wait longer than they need are no better."""
+        return 0
 
     def definition(self) -> str:
         """Definition that answers and state depend on, as one line; texts that mean the same give the same line."""
@@ -140,6 +159,8 @@ class AggregateQuery(Query):
         )
         limits = (self.every_us, self.slack_us, self.idle_us, self.ahead_us)
         every, slack, idle, ahead = ("never" if us is None else format_duration(us) for us in limits)
+        if self.period_us is not None:
+            slack += f" BY PERIOD {format_duration(self.period_us)}"
         whole = (
             f"{sides} GROUPS [{groups}] MEASURES [{measures}] HAVING {self.having or 'true'} EVERY {every}"
             f" SLACK {slack} IDLE {idle} AHEAD {ahead} ALARM {self.is_alarm}"
@@ -172,8 +193,21 @@ def shape_of(query: AggregateQuery) -> Shape:
     return Shape(
         attributes=tuple(tuple(number for number, _ in side.keys) for side in query.sides),
         grouped=tuple(side in grouped for side in range(len(query.sides))),
-        aggregates=tuple(_aggregates(query)),
+        aggregates=(*_aggregates(query), *_last_came(query)),
     )
+
+
+def places_of_last_came(query: AggregateQuery) -> range:
+    """Return which of the shape's aggregates tell by side when the last row of an answer came; with a recall only."""
+    first = len(_aggregates(query))
+    return range(first, first + len(_last_came(query)))
+
+
+def _last_came(query: AggregateQuery) -> tuple[Aggregate, ...]:
+    from lakehouse.algorithms.join_aggregate.contract import Aggregate
+
+    sides = range(0 if query.recall is None else len(query.sides))
+    return tuple(Aggregate("max", side, width_of(query) - 1) for side in sides)
 
 
 def places_of(query: AggregateQuery) -> tuple[tuple[int, ...], ...]:
@@ -222,8 +256,8 @@ def _values(query: AggregateQuery, side: int) -> Iterator[Value]:
 
 
 def width_of(query: AggregateQuery) -> int:
-    """Return how many columns of numbers the rows of all sides have."""
-    return max(sum(value.columns for value in side) for side in values_of(query))
+    """Return how many columns of numbers the rows of all sides have; with a recall the last says when they came."""
+    return max(sum(value.columns for value in side) for side in values_of(query)) + (query.recall is not None)
 
 
 def equalities_in_words(query: AggregateQuery) -> str:
@@ -274,15 +308,24 @@ def having_in_words(query: AggregateQuery) -> str:
 def ticks_in_words(query: AggregateQuery) -> str:
     """Return when answers are given, which streams they wait for, and which clocks are not believed."""
     clock = clock_in_words(query.idle_us, query.ahead_us)
-    return f"every {format_duration(query.every_us)}, once all streams have passed it; {clock}"
+    passed = "passed it" if query.recall is None else "passed it by the slack that is chosen"
+    return f"every {format_duration(query.every_us)}, once all streams have {passed}; {clock}"
 
 
 def slack_in_words(query: AggregateQuery) -> str:
     """Return what becomes of late rows."""
-    if not query.slack_us:
-        return "none: every late row waits for the repair"
-    reach = f"up to {format_duration(query.slack_us)} behind the last tick"
-    return f"late rows revise answers {reach} at once; what is older waits for the repair"
+    late = "every late row waits for the repair"
+    if query.slack_us:
+        reach = f"up to {format_duration(query.slack_us)} behind the last tick"
+        late = f"late rows revise answers {reach} at once; what is older waits for the repair"
+    if query.recall is None:
+        return late if query.slack_us else f"none: {late}"
+    share = judged_share(query.recall, usual_margin(query.recall))
+    period = format_duration(query.period_us or 0)
+    least = (
+        f"the least with which {share:.6g} of the answers of each past {period} would never have been revised"
+    )
+    return f"needed_slack: at every batch {least}; {late}"
 
 
 def method_in_words(query: AggregateQuery) -> str:

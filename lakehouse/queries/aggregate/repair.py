@@ -5,7 +5,7 @@ logged rows. From when each has counted follows from the log, so nothing is comp
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from lakehouse.queries.aggregate.bucket import metrics_with_ticks, part_rows
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used, side_rows
 from lakehouse.queries.aggregate.run import AggregateRun, ticks_of
+from lakehouse.queries.aggregate.slack import passed_before
 from lakehouse.queries.aggregate.value_codes import BucketCodes
 from lakehouse.queries.runtime.logged import Logged, buckets_now, horizons_of
 from lakehouse.queries.runtime.repair import QueryRepair
@@ -50,7 +51,8 @@ class Repair(QueryRepair[AggregateRun]):
         sides = side_rows(source, run.query, run.streams, cut)
         raw = [self.taken(side, rows, buckets) for side, rows in enumerate(sides)]
         own = run.query, run.shape, schema_of(run.columns())
-        kernels = BucketRepairs(*own, logged.horizon_us, self.whole_from_us)
+        came_us = passed_before(run.layout, run.query, self.after, self.through)
+        kernels = BucketRepairs(*own, logged.horizon_us, self.whole_from_us, came_us)
         step = f"repair {run.query.name}, repair {number}"
         outputs = [run.parts_output()]
         found = run_buckets(run.engine, step, raw, cut, kernels, outputs, run.metric_names)
@@ -66,7 +68,7 @@ class BucketRepairs:
     """The kernel of a repair's buckets. Its metrics count as rows the logged ones with all their partners.
 
     ``horizon_us``: the horizon of each batch that logged rows, which is that of all its buckets: the rows that it read
-    and logged are those with a tick before it.
+    and logged are those with a tick before it. ``came_us``: what all streams had passed before each of these batches.
     """
 
     query: AggregateQuery
@@ -74,6 +76,7 @@ class BucketRepairs:
     schema: pa.Schema
     horizon_us: Mapping[int, int]
     whole_from_us: int
+    came_us: Mapping[int, int | None] = field(default_factory=dict)
 
     def __call__(self, bucket: int, rows: pa.Table) -> pa.Table | None:
         """Return what the bucket's answers lack."""
@@ -81,8 +84,10 @@ class BucketRepairs:
         if not rows.num_rows:
             return None
         codes, every_us = BucketCodes(self.query), self.query.every_us
-        whole = as_rows(rows, self.query, codes)
-        horizon_us = horizons_of(rows["taken"].to_numpy(), self.horizon_us)
+        taken = rows["taken"].to_numpy()
+        # Rows of other batches came before these.
+        whole = as_rows(rows, self.query, codes, horizons_of(taken, self.came_us))
+        horizon_us = horizons_of(taken, self.horizon_us)
         first = -(-whole.enter_us // every_us) * every_us
         is_logged = (first < horizon_us) & (first <= whole.leave_us)
         counted_from = np.where(is_logged, horizon_us, whole.enter_us)

@@ -19,9 +19,11 @@ from lakehouse.engine import Engine
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.aggregate.alarms import Changed, Following, standing_alarms
 from lakehouse.queries.aggregate.answers import NEW, Adding, with_earlier
-from lakehouse.queries.aggregate.groups import ALARM, ANSWER, newest
+from lakehouse.queries.aggregate.groups import ALARM, ANSWER, coded, newest
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
-from lakehouse.queries.aggregate.tables import group_types
+from lakehouse.queries.aggregate.slack import moved, policy_of, slack_needed
+from lakehouse.queries.aggregate.tables import COUNTED_AS, counted_types, group_types
+from lakehouse.queries.runtime.recall.needed_slack import COUNTS, NEEDED, counted
 from lakehouse.queries.runtime.tables import Constants, bucket_of, quoted
 from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
@@ -40,6 +42,8 @@ from lakehouse.storage.tables.tables_place import place_at
 _PART = "part"
 _ALARM = ("alarm", "state", "raised_us", "cleared_us", "change", "merged_into")
 _NEVER = 2**62
+# Of the answers of a place: how many are first ones and others, and how many needed which slack.
+_FIGURES = ("answered", "revised", "needed")
 
 
 @dataclass(frozen=True)
@@ -85,9 +89,12 @@ class Revision:
             inputs.append(SideRows(standing, self._alarm_rows(places)))
             alarms = sink_of(layout.alarms(query.name))
             outputs.append(marked_output(alarms, ALARM, [*_ALARM, *self._groups], constants))
+        if self.query.recall is not None and self.how == "repair":
+            needed = sink_of(layout.needed_slack(query.name))
+            outputs.append(marked_output(needed, NEEDED, ("bucket", *COUNTS), {"repair": self.number}))
         kernels = Groups(self._adding, self._following, tuple(self._groups), self.whole)
         step = f"answers of {query.name}, {'batch' if self.how == 'online' else 'repair'} {self.number}"
-        found = run_buckets(self.engine, step, inputs, places, kernels, outputs, ("answered", "revised"))
+        found = run_buckets(self.engine, step, inputs, places, kernels, outputs, _FIGURES)
         for path, _ in standing:
             path.unlink(missing_ok=True)
         return found
@@ -98,7 +105,7 @@ class Revision:
 
     @property
     def _adding(self) -> Adding:
-        return Adding.of(self.query, shape_of(self.query), self.streams)
+        return Adding.of(self.query, shape_of(self.query), self.streams, self.how)
 
     @property
     def _following(self) -> Following | None:
@@ -131,10 +138,11 @@ class Revision:
 
     def _part_rows(self, places: int) -> Columns:
         groups = [f"g_{name}" for name in self._groups]
-        own = (name for name in self._adding.read if name not in ("revision", "part_bucket"))
+        own = [name for name in self._adding.read if name not in ("revision", "part_bucket", COUNTED_AS)]
         columns = [
             *(f"'{_PART}' AS kind", bucket_of(quoted(groups), places), f"CAST({NEW} AS int) AS revision"),
             *("bucket AS part_bucket", *(f"`{name}`" for name in (*own, *groups))),
+            *(f"CAST(NULL AS {kind}) AS {name}" for name, kind in counted_types(self.query).items()),
         ]
         return Columns(FileRows(self.stored), tuple(columns))
 
@@ -175,9 +183,10 @@ class Groups:
     def __call__(self, place: int, rows: pa.Table) -> pa.Table:
         """Return the answers of a place with rows."""
         new, earlier = (self._of(rows, kind, (*self.adding.read, "holds")) for kind in (_PART, ANSWER))
-        keys = ["tick_us", *self.groups]
+        keys, before = ["tick_us", *self.groups], earlier[:0]
         if not self.whole:
-            answers = self.adding(with_earlier(new, earlier, keys))
+            whole = with_earlier(new, earlier, keys)
+            answers, before = self.adding(whole), newest(whole[len(new) :], keys, "revision")
         else:
             ticks, (first, last) = earlier["tick_us"].to_numpy(), np.array(self.whole, np.int64).T
             at = np.searchsorted(first, ticks, "right") - 1
@@ -185,16 +194,38 @@ class Groups:
             answers = self.adding.instead(new, newest(at, keys, "revision"), keys)
         is_first = pc.equal(answers["revision"], 0)
         first = pc.sum(is_first).as_py() or 0
+        figures = {"answered": first, "revised": len(answers) - first}
         parts = [
             marked(ANSWER, answers),
-            metrics_of(place, {"answered": first, "revised": len(answers) - first}),
+            metrics_of(place, {**figures, "needed": self._needed(answers, before)}),
         ]
+        if self.adding.how == "repair":
+            parts.append(marked(NEEDED, self._moved(answers, before, keys)))
         if self.following is not None:
             columns = ["tick_us", *self.groups, "revision", "holds"]
             whole = pa.concat_tables([earlier.select(columns), answers.select(columns)])
             since = whole.filter(pc.greater_equal(whole["tick_us"], self.following.changed.from_us))
             parts.append(marked(ALARM, self.following(self._of(rows, ALARM, _ALARM), since)))
         return pa.concat_tables(parts, promote_options="default")
+
+    def _needed(self, answers: pa.Table, before: pa.Table) -> list[int]:
+        """Return how many answers of a batch needed which slack, less those that they take the place of."""
+        policy = policy_of(self.adding.query)
+        if policy is None or self.adding.how == "repair":
+            return []
+        needed, was = (slack_needed(self.adding.query, own)[1] for own in (answers, before))
+        side = np.zeros(max(len(needed), len(was)), np.int64)
+        return counted(policy, side[: len(needed)], needed) + counted(policy, side[: len(was)], was, -1)
+
+    def _moved(self, answers: pa.Table, before: pa.Table, keys: list[str]) -> pa.Table:
+        """Return how the answers of a repair move from the slack that they needed before; those of ``whole`` do not."""
+        if self.whole:
+            return moved(self.adding.query, answers[:0], before, np.empty(0, np.int64))
+        codes = coded(pa.concat_tables([answers.select(keys), before.select(keys)]), keys)
+        own, of_before = codes[: len(answers)], codes[len(answers) :]
+        order = np.argsort(own)
+        rank = order[np.searchsorted(own, of_before, sorter=order)]
+        return moved(self.adding.query, answers, before, rank)
 
     def _of(self, rows: pa.Table, kind: str, columns: Sequence[str]) -> pa.Table:
         """Return the rows of a kind, with some columns and those of GROUP BY."""

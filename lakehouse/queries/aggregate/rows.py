@@ -36,8 +36,14 @@ def side_rows(
     return [source.read(side, _columns(query, streams, side, buckets)) for side in sides]
 
 
-def as_rows(table: pa.Table, query: AggregateQuery, codes: BucketCodes) -> Rows:
-    """Return rows as methods take them, in their windows from their event time on; ``codes`` number their values."""
+def as_rows(
+    table: pa.Table, query: AggregateQuery, codes: BucketCodes, came_us: Int64s | int | None = None
+) -> Rows:
+    """Return rows as methods take them, in their windows from their event time on; ``codes`` number their values.
+
+    ``came_us``: with a recall, what all streams had passed before the batch of each, or of all; None for not known, as
+    is a time before 1970.
+    """
     side, event = table["side"].to_numpy().astype(np.int8), table["event_us"].to_numpy()
     windows = np.array([each.window_us for each in query.sides], np.int64)
     return Rows.of(
@@ -46,7 +52,7 @@ def as_rows(table: pa.Table, query: AggregateQuery, codes: BucketCodes) -> Rows:
         event + windows[side],
         codes.keys(table),
         group=codes.group(table),
-        values=_numbers(table, query),
+        values=_numbers(table, query, came_us),
         row=table["row"].to_numpy(),
     )
 
@@ -63,9 +69,11 @@ def is_used(table: pa.Table) -> Bools:
     return used
 
 
-def _numbers(table: pa.Table, query: AggregateQuery) -> Float64s:
+def _numbers(table: pa.Table, query: AggregateQuery, came_us: Int64s | int | None) -> Float64s:
     """Return the columns of numbers that are made of the values of each side, NaN where a row is of another."""
     numbers, of_side = np.full((table.num_rows, width_of(query)), np.nan), table["side"].to_numpy()
+    if query.recall is not None and came_us is not None:
+        numbers[:, -1] = np.where(np.asarray(came_us) > 0, came_us, np.nan)
     for side, values in enumerate(values_of(query)):
         own = np.flatnonzero(of_side == side)
         for place, value in enumerate(values):

@@ -21,9 +21,17 @@ from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
 from lakehouse.queries.aggregate.recompute import Affected, BucketsAgain
 from lakehouse.queries.aggregate.revise import Revision, Ticks
 from lakehouse.queries.aggregate.rows import side_rows
+from lakehouse.queries.aggregate.slack import TickSlack, read_state, state_row
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.batch import MOST_ROWS
-from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, require_manifest
+from lakehouse.queries.runtime.batch_manifest import (
+    ONE,
+    BatchManifest,
+    Wanted,
+    finished,
+    last_repair,
+    require_manifest,
+)
 from lakehouse.queries.runtime.progress import Clocks, Progress, clocks_of, progress_before
 from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.run import QueryRun, kept_since
@@ -44,6 +52,7 @@ _LOG_COLUMNS = {
     "what": "part",
     **{name: name for name in ("bucket", "side", "row", "event_us", "horizon_us")},
 }
+_LAGS = "lags"
 _TICKS = ("first_us", "first_revised_us", "last_revised_us")
 _APPENDED = {"online": "queries.outputs-appended", "repair": "repair.answers-appended"}
 
@@ -64,19 +73,35 @@ class AggregateRun(QueryRun[AggregateQuery]):
         layout, query, batch = self.layout, self.query, manifest.number
         before = progress_before(layout, query, batch)
         clocks, unread = clocks_of(layout, query, manifest, before)
-        found = self._answered(manifest, source, clocks, unread)
+        slack = TickSlack.chosen(layout, query, manifest, before)
+        if slack is not None:
+            clocks = replace(clocks, slack_us=slack.slack_us)
+        came_us = None if slack is None else slack.time_us
+        found = self._answered(manifest, source, clocks, unread, came_us)
         after = clocks.reached(found.shared)
         states, log, parts = found.entries
         crash_point("queries.joined")
         buckets, ticks = ticks_of(found.metrics)
+        lags = [row.pop(_LAGS) for row in buckets]
         self.commit_states(states, batch)
         self.commit(log, layout.missed_rows(query.name), "online", batch)
         answered = self.answer(parts, ticks, self._changed(ticks, before, after), "online", batch)
+        if slack is not None:
+            self._commit_policy(slack.learn(answered.needed, lags), batch)
         source.record_metrics(sum(row["rows"] for row in buckets), answered.new + answered.revised)
         given = {"answered": answered.new, "revised": answered.revised}
         times = {"time_us": after.until_us, "newest_us": list(after.newest_us)}
         self.append_metrics([*buckets, {"bucket": -1, **given}], batch, **times)
         return {name: sum(row[name] for row in buckets) for name in _TAKEN} | given
+
+    def through_repair(self) -> int:
+        """Return the last finished repair, which tells a recall's policy how much slack is needed."""
+        return 0 if self.query.recall is None else last_repair(self.layout, self.query.name)
+
+    def _commit_policy(self, state: bytes, batch: int) -> None:
+        table, writer = self.layout.states(self.query.name), f"policy-{self.query.name}"
+        tables.append_rows([state_row(state, batch)], table, writer, batch)
+        crash_point("queries.state-appended")
 
     @property
     def cut(self) -> Wanted:
@@ -125,7 +150,10 @@ class AggregateRun(QueryRun[AggregateQuery]):
 
     def _replace_states(self, entries: pa.Table, number: int) -> None:
         """Put states in the place of all that there are, once."""
-        table = self.layout.states(self.query.name)
+        table, last = self.layout.states(self.query.name), finished(self.layout, self.query.name)
+        if policy := read_state(self.layout, self.query.name, last):
+            sink = sink_of(table)
+            entries = pa.concat_tables([entries, sink.write(pa.Table.from_pylist([state_row(policy, last)]))])
         with tables.lease(self.layout, files_of(table), tables.MERGE_S):
             known = [str(file.path.relative_to(table)) for file in file_facts(table)]
             commit_entries(table, entries, (f"withdraw-{self.query.name}", number), known)
@@ -151,29 +179,42 @@ class AggregateRun(QueryRun[AggregateQuery]):
         if not files and changed is None and not whole:
             crash_point(_APPENDED[how])
             return Answered(0, 0)
+        needed = layout.needed_slack(query.name)
+        is_told = query.recall is not None and how == "repair"
+        if is_told:
+            tables.create(needed, "needed_slack")
         own = self.engine, layout, query, self.streams
         found = Revision(*own, how, number, files, self.parts_sink.columns, ticks, changed, whole).answered()
         self.commit(found.entries[0], layout.answers(query.name), how, number)
+        if is_told:
+            self.commit(found.entries[-1], needed, how, number)
         crash_point(_APPENDED[how])
         if changed is not None:
             self.commit(found.entries[1], layout.alarms(query.name), how, number)
             crash_point("queries.alarmed")
         for path, _ in files:
             path.unlink(missing_ok=True)
-        return Answered(*(sum(row[name] for row in found.metrics) for name in ("answered", "revised")))
+        new, revised = (sum(row[name] for row in found.metrics) for name in ("answered", "revised"))
+        return Answered(new, revised, [row["needed"] for row in found.metrics])
 
     def _answered(
-        self, manifest: BatchManifest, source: RowSource, clocks: Clocks, unread: list[SideRows]
+        self,
+        manifest: BatchManifest,
+        source: RowSource,
+        clocks: Clocks,
+        unread: list[SideRows],
+        came_us: int | None,
     ) -> Buckets:
         """Run all buckets over a batch; they write their states, log, and parts of answers.
 
-        ``unread``: what tells tasks how far the batch comes, where ``clocks`` do not.
+        ``unread``: what tells tasks how far the batch comes, where ``clocks`` do not; ``came_us``: as
+        ``BucketAggregate`` takes it.
         """
         layout, query, batch = self.layout, self.query, manifest.number
         files, schema = self.state_files(manifest), schema_of(self.columns())
         before_us = clocks.before.until_us
-        times = before_us, clocks.reached().until_us
-        work = BucketAggregate(query, self.shape, schema, self.state_before(manifest, files), *times)
+        own = query, self.shape, schema, self.state_before(manifest, files)
+        work = BucketAggregate(*own, before_us, clocks.reached().until_us, came_us)
         constants = {"batch": batch, "time_us": before_us}
         log = Output(sink_of(layout.missed_rows(query.name)), _LOG_COLUMNS, constants, LOG)
         outputs = (self.states_output(batch), log, self.parts_output())
@@ -185,8 +226,8 @@ class AggregateRun(QueryRun[AggregateQuery]):
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        """The metrics of a bucket, and the ticks that it has parts of."""
-        return (*_TAKEN, *_TICKS)
+        """The metrics of a bucket, the lags of its rows, and the ticks that it has parts of."""
+        return (*_TAKEN, _LAGS, *_TICKS)
 
     @property
     def parts_sink(self) -> TableSink:
@@ -210,6 +251,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
         metrics = "".join(f", f_{name} bigint" for name in (*_TAKEN, *_TICKS))
         rows = "side int, row bigint, event_us bigint, horizon_us bigint"
         ticks = f"tick_us bigint, results bigint{groups}{parts}"
+        metrics += f", f_{_LAGS} array<bigint>"
         return (
             f"kind string, bucket int, part string, content binary, leave_us bigint, {rows}, {ticks}{metrics}"
         )
@@ -240,10 +282,14 @@ def ticks_of(metrics: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Answered:
-    """Number of ticks and groups that were answered for the first time, and again."""
+    """Number of ticks and groups that were answered for the first time, and again.
+
+    ``needed``: with a recall, counts of these by the slack that they needed, in parts.
+    """
 
     new: int
     revised: int
+    needed: Sequence[Sequence[int]] = ()
 
 
 run_of = AggregateRun.of

@@ -1,6 +1,6 @@
 """A registered join-aggregate as it stands, and explained: its plan, its buckets, what was revised, its alarms."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakehouse.queries.aggregate.query import (
@@ -19,17 +19,19 @@ from lakehouse.queries.aggregate.query import (
 )
 from lakehouse.queries.runtime.batch_manifest import Scale
 from lakehouse.queries.runtime.batch_metrics import is_finished
-from lakehouse.queries.runtime.progress import progress_before
+from lakehouse.queries.runtime.progress import passed_us, progress_before
 from lakehouse.queries.runtime.state import (
     Declared,
     Facts,
     QueryState,
     batch_sums,
     bucket_sums,
+    completeness_of,
     conditions_on,
     last,
     number_in_words,
     repairs_of,
+    target_of,
 )
 from lakehouse.serving.literals import parquet_of
 
@@ -54,6 +56,8 @@ class AggregateState(QueryState):
             },
             "every_us": self.query.every_us,
             "slack_us": self.query.slack_us,
+            "recall": self.query.recall,
+            "period_us": self.query.period_us,
             "method": self.query.method,
             "answered": self.metrics.total("answered"),
             "revised": self.metrics.total("revised"),
@@ -73,11 +77,12 @@ class AggregateState(QueryState):
         if known.until_us is None:
             return None
         tick_us, idle_us = (known.until_us // step + 1) * step, self.query.idle_us
+        from_us = tick_us + (slack_us(self.query, known.newest_us, known.until_us) or 0)
         newest = dict(zip(self.query.streams, known.newest_us, strict=True))
         return {
             "tick_us": tick_us,
-            "waits_for": [name for name, time in newest.items() if time is None or time < tick_us],
-            "idle_from_us": None if idle_us is None else tick_us + idle_us,
+            "waits_for": [name for name, time in newest.items() if time is None or time < from_us],
+            "idle_from_us": None if idle_us is None else from_us + idle_us,
         }
 
     def _raised(self) -> int:
@@ -111,6 +116,7 @@ def explain(state: AggregateState, declared: Declared) -> Facts:
         "last_batches": last(batches(state)),
         **standing(snapshot),
         **repairs_of(state),
+        **(completeness_of(state) or {"completeness": {}}),
     }
 
 
@@ -139,6 +145,7 @@ def _plan(query: AggregateQuery, scale: Scale | None) -> Facts:
         "others": other_methods_in_words(query),
         "buckets": scale.buckets if scale else None,
         "spread": spread_in_words(query, number_in_words(scale)),
+        **target_of(query),
     }
 
 
@@ -150,5 +157,12 @@ def _buckets(state: AggregateState) -> Iterator[Facts]:
 
 
 def batches(state: AggregateState) -> Iterator[Facts]:
-    """Yield each finished batch: sums over its buckets, what it answered, and until when."""
-    return (sums for _, sums in batch_sums(state, (*_COUNTED, *_ANSWERED, *_HELD)))
+    """Yield each finished batch: sums over its buckets, what it answered, until when, and how long ticks waited."""
+    for rows, sums in batch_sums(state, (*_COUNTED, *_ANSWERED, *_HELD)):
+        yield {**sums, "slack_us": slack_us(state.query, rows[0]["newest_us"], sums["time_us"])}
+
+
+def slack_us(query: AggregateQuery, newest_us: Sequence[int | None], answered_us: int | None) -> int | None:
+    """Return how far ticks are answered behind what all streams have passed; None of a query without a recall."""
+    time_us = passed_us(newest_us, query.idle_us)
+    return None if query.recall is None or time_us is None or answered_us is None else time_us - answered_us

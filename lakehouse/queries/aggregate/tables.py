@@ -10,9 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, shape_of, values_of
-from lakehouse.queries.runtime.checks import QueryTables
+from lakehouse.queries.kind import kind_of
+from lakehouse.queries.runtime.checks import Counting, counted
+from lakehouse.queries.runtime.recall.tables import RecallTables
 from lakehouse.queries.runtime.tables import NewTable, as_columns, column_type
 from lakehouse.spark.deviations import Frame
 from lakehouse.storage.layout import Home
@@ -20,6 +26,9 @@ from lakehouse.storage.layout import Home
 if TYPE_CHECKING:
     from lakehouse.queries.aggregate.checks import Checking
 
+# With a recall, what an answer adds to the count of answers: ``online`` a complete one, ``repair`` another, ``revised``
+# and by which of both that one is complete no longer; else null.
+COUNTED_AS = "counted_as"
 PARTS = {"counted": "bigint", "high": "double", "low": "double", "extreme": "double"}
 
 
@@ -47,9 +56,15 @@ def part_types(aggregates: int) -> dict[str, str]:
     return {f"{part}_{number}": kind for number in range(aggregates) for part, kind in PARTS.items()}
 
 
+def counted_types(query: AggregateQuery) -> dict[str, str]:
+    """Return the column by which answers are counted for a recall, if there is one."""
+    return {} if query.recall is None else {COUNTED_AS: "string"}
+
+
 def own_tables(layout: Home, query: AggregateQuery, streams: Mapping[str, Stream]) -> Sequence[NewTable]:
     """Return the tables of its answers and alarms."""
-    groups, parts = group_types(query, streams), part_types(len(shape_of(query).aggregates))
+    groups = group_types(query, streams)
+    parts = part_types(len(shape_of(query).aggregates)) | counted_types(query)
     columns = {"columns": as_columns(groups | measure_types(query)), "parts": as_columns(parts)}
     own = [NewTable(layout.answers(query.name), "answers", columns)]
     alarms = NewTable(layout.alarms(query.name), "alarms", {"groups": as_columns(groups)})
@@ -57,10 +72,33 @@ def own_tables(layout: Home, query: AggregateQuery, streams: Mapping[str, Stream
 
 
 @dataclass(frozen=True)
-class AggregateTables(QueryTables):
+class AggregateTables(RecallTables):
     """A join-aggregate's tables; answers are judged at ticks that batches after ``since`` have answered."""
 
     query: AggregateQuery
+
+    @staticmethod
+    def step_us(query: AggregateQuery) -> int | None:
+        """Return none: answers are counted by steps apart, as a revision is no answer more."""
+        return None
+
+    def by_step(self) -> pa.Table:
+        """Return answers by tick, and how many of them are complete. Cost: one Spark job over three columns."""
+        answers = Counting(
+            self.layout.answers(self.query.name),
+            COUNTED_AS,
+            self.query.every_us,
+            time=kind_of(self.query).time,
+        )
+        (rows,) = counted(self.engine, [answers], f"answers of {self.query.name} by tick")
+        by_repair = pc.fill_null(pc.match_substring(rows[COUNTED_AS], "repair"), False)
+        last = pc.if_else(by_repair, self.metrics.last_repair, self.through)
+        rows = rows.filter(pc.less_equal(rows["batch"], last))
+        adds = dict(zip(("online", "repair"), ((1, 1), (1, 0)), strict=True))
+        names = rows[COUNTED_AS].to_pylist()
+        each = np.array([adds.get(name, (0, -1 if name else 0)) for name in names], np.int64).reshape(-1, 2)
+        whole, online = each.T * rows["count_all"].to_numpy()
+        return pa.table({"start_us": rows["start_us"], "whole": whole, "online": online})
 
     @property
     def last_tick_us(self) -> int | None:
@@ -89,7 +127,8 @@ class AggregateTables(QueryTables):
 
         counts = self.checking.deviations()
         kinds = {"answers": ANSWERS} | ({"alarms": ALARMS} if self.query.is_alarm else {})
-        return [Frame(kind, (), [{name: counts[name] for name in names}]) for kind, names in kinds.items()]
+        own = [Frame(kind, (), [{name: counts[name] for name in names}]) for kind, names in kinds.items()]
+        return [*super().own_frames(), *own]
 
     def _found(self, batch: int, repair: int) -> str:
         """Return the condition on rows of batches after one, and of repairs after one, that are finished."""

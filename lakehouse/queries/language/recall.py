@@ -58,10 +58,13 @@ def timing(clauses: Clauses, faults: Faults) -> tuple[int, int]:
     return period.us, step.us
 
 
-def stated(clauses: Clauses, faults: Faults, by_hand: str, belonging: Sequence[str]) -> dict[str, Any]:
+def stated(
+    clauses: Clauses, faults: Faults, by_hand: str | None = None, belonging: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the recall that a query states and what belongs to it, as its fields; none of a query without RECALL.
 
-    ``by_hand``: a clause that says what RECALL chooses; ``belonging``: those that say nothing without it.
+    ``by_hand``: a clause that says what RECALL chooses, if there is one; ``belonging``: those that say nothing without
+    it.
     """
     places = clauses.places
     if "RECALL" not in places:
@@ -70,7 +73,7 @@ def stated(clauses: Clauses, faults: Faults, by_hand: str, belonging: Sequence[s
                 places[clause], f"{clause} without RECALL", "RECALL and its period too, or none of both"
             )
         return {"recall": None}
-    if by_hand in places:
+    if by_hand is not None and by_hand in places:
         expected = f"one of both: RECALL chooses what {by_hand} says"
         faults.add(places[by_hand], f"{by_hand} beside RECALL", expected)
     period_us, step_us = timing(clauses, faults)

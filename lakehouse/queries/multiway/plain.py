@@ -18,9 +18,10 @@ from lakehouse.config.stream import Stream
 from lakehouse.engine import Engine
 from lakehouse.engine.parts import TableSink, sink_of
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.multiway.reach import Reach, counted, slack_needed
+from lakehouse.queries.multiway.reach import Reach, policy_of, slack_needed
 from lakehouse.queries.multiway.rows import TAKEN, keyed, kinds_of, logged_rows, side_columns
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
+from lakehouse.queries.runtime.recall.needed_slack import counted
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
 from lakehouse.queries.runtime.tasks.bucket import LOG
@@ -148,7 +149,7 @@ def slacks_of(reach: Reach, joined: Sequence[Joined], found: Int64s) -> list[int
         return []
     event_us = np.column_stack([each.event_us[found[:, side]] for side, each in enumerate(joined)])
     is_new = np.column_stack([each.is_new[found[:, side]] for side, each in enumerate(joined)])
-    return counted(reach.query, *slack_needed(reach.query, event_us, is_new, reach.time_us))
+    return counted(policy_of(reach.query), *slack_needed(reach.query, event_us, is_new, reach.time_us))
 
 
 def lags_of(reach: Reach, side: int, rows: pa.Table, kinds: Mapping[str, Bools]) -> list[int]:
@@ -157,7 +158,7 @@ def lags_of(reach: Reach, side: int, rows: pa.Table, kinds: Mapping[str, Bools])
         return []
     is_used = kinds["rows"] & ~kinds["refused"] & ~kinds["unusable"]
     lag_us = reach.time_us - rows["event_us"].to_numpy()[is_used]
-    return counted(reach.query, np.full(len(lag_us), side), lag_us)
+    return counted(policy_of(reach.query), np.full(len(lag_us), side), lag_us)
 
 
 def results_output(

@@ -6,9 +6,8 @@
 A result needed the greatest slack of its rows of earlier batches ([policy_by_stream.py](../../algorithms/late_join)).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -17,11 +16,9 @@ from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.progress import until_us_of
-from lakehouse.queries.runtime.recall.needed_slack import missed_by_bucket
+from lakehouse.queries.runtime.recall.needed_slack import POLICY, missed_by_bucket
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_columns
-
-POLICY = "policy"
 
 
 @dataclass(frozen=True)
@@ -126,21 +123,3 @@ def slack_needed(
     needed = np.where(is_new, -1, time_us - windows_us - event_us).max(axis=1, initial=-1)
     stream: Int64s = is_new.shape[1] - 1 - np.argmax(is_new[:, ::-1], axis=1)
     return stream, needed
-
-
-def counted(query: MultiwayQuery, stream: Int64s, slack_us: Int64s) -> list[int]:
-    """Return how many of these there are by stream and bin of slack: stream, bin, count, stream, bin, count, ..."""
-    policy = policy_of(query)
-    if policy is None:
-        return []
-    places = np.column_stack([stream, np.searchsorted(policy.grid, slack_us, side="right")])
-    distinct, counts = np.unique(places, axis=0, return_counts=True)
-    return [*chain(*np.column_stack([distinct, counts]).tolist())]
-
-
-def summed(policy: StreamSlack, parts: Iterable[Sequence[int]]) -> Int64s:
-    """Return counts of parts as one array, by stream and bin of slack."""
-    stream, slack_bin, counts = np.array([*chain(*parts)], np.int64).reshape(-1, 3).T
-    total = np.zeros((len(policy.windows_us), len(policy.grid) + 1), np.int64)
-    np.add.at(total, (stream, slack_bin), counts)
-    return total

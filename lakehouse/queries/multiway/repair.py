@@ -30,7 +30,7 @@ from lakehouse.queries.multiway.reach import Reach, policy_of, reaches, slack_ne
 from lakehouse.queries.multiway.rows import keyed, side_columns
 from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.queries.runtime.logged import Logged, horizons_of
-from lakehouse.queries.runtime.recall.needed_slack import COUNTS
+from lakehouse.queries.runtime.recall.needed_slack import COUNTS, NEEDED
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tasks.by_bucket import (
     ROWS_A_PLACE,
@@ -41,8 +41,6 @@ from lakehouse.queries.runtime.tasks.by_bucket import (
 )
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
-
-NEEDED = "needed"
 
 
 @dataclass(frozen=True)

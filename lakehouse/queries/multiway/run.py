@@ -27,13 +27,14 @@ from lakehouse.queries.multiway.choice import PLAIN, PRUNED, choice_of, oldest_u
 from lakehouse.queries.multiway.plain import RESULT, PlainJoin
 from lakehouse.queries.multiway.pruned import Route, join_windows, moved, whole_routes
 from lakehouse.queries.multiway.query import MOST_SLOTS, MultiwayQuery
-from lakehouse.queries.multiway.reach import POLICY, Reach, chosen, summed
+from lakehouse.queries.multiway.reach import Reach, chosen
 from lakehouse.queries.multiway.rows import TAKEN, side_columns
 from lakehouse.queries.multiway.sites import Costs, transfer_of
 from lakehouse.queries.multiway.windows import Appended, Appending, Windows
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, last_repair, require_manifests
 from lakehouse.queries.runtime.logged import TakenRows
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
+from lakehouse.queries.runtime.recall.needed_slack import POLICY, summed
 from lakehouse.queries.runtime.retracted import Retracted, RetractedRows
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import FromRaw, RowSource

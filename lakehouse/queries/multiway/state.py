@@ -17,6 +17,7 @@ from lakehouse.queries.runtime.state import (
     Facts,
     QueryState,
     batch_sums,
+    completeness_of,
     conditions_on,
     last,
     outputs_of,
@@ -74,7 +75,7 @@ def explain(state: MultiwayState, declared: Declared) -> Facts:
         "plan": _plan(state.query, declared),
         "sides": list(_sides(state)),
         "last_batches": last(batches(state)),
-        "completeness": _completeness(state),
+        **(completeness_of(state) or _completeness(state)),
         **repairs_of(state),
     }
 
@@ -144,11 +145,8 @@ def _side(state: MultiwayState, row: Facts) -> Facts:
 
 
 def _completeness(state: MultiwayState) -> Facts:
-    """Return how many results were found when, and the share of them found at once; with RECALL its periods too."""
-    if state.query.recall is not None:
-        from lakehouse.queries.runtime.recall.completeness import Completeness
-
-        return Completeness(state.layout, state.query, state.metrics).summary()
+    """Return how many results were found when, and the share of them found at once."""
     online, repaired = (state.summary()[f"results_{found}"] for found in ("online", "repaired"))
     whole = online + repaired
-    return {"online": online, "repaired": repaired, "recall": online / whole if whole else None}
+    found = {"online": online, "repaired": repaired, "recall": online / whole if whole else None}
+    return {"completeness": found}

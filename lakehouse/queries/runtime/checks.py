@@ -247,7 +247,7 @@ def _passed(item: Item, *, rows: FileRows) -> Iterator[pa.Table]:
 class Counting:
     """Rows to count by batch, and by the values of a text column; where there is none, all were found online.
 
-    ``step_us``: count them by steps of event time too. ``only``: those of them that count, with times ``between``.
+    ``step_us``: count them by steps of a ``time`` too. ``only``: those of them that count, with times ``between``.
     """
 
     table: Location
@@ -255,6 +255,7 @@ class Counting:
     step_us: int | None = None
     only: Gone | None = None
     between: Between | None = None
+    time: str = "event_us"
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -263,7 +264,7 @@ class Counting:
 
     def columns(self) -> pa.Schema:
         """Return the columns that are read."""
-        read = {"batch", *filter(None, [self.column, "event_us" if self.step_us else None])}
+        read = {"batch", *filter(None, [self.column, self.time if self.step_us else None])}
         read |= {*self.only.columns} if self.only else set()
         return named_columns(self.table, read)
 
@@ -273,7 +274,7 @@ class Counting:
         found = rows[self.column] if self.column else pa.repeat(pa.scalar("online"), rows.num_rows)
         times = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows)
         if self.step_us:
-            times = pa.array(rows["event_us"].to_numpy() // self.step_us * self.step_us)
+            times = pa.array(rows[self.time].to_numpy() // self.step_us * self.step_us)
         ones = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
         return _summed(pa.table([found, rows["batch"], times, ones], names=_COUNTS.names[1:]))
 

@@ -73,18 +73,24 @@ def until_us_of(layout: Home, query: str, batch: int) -> int | None:
 
 @dataclass(frozen=True)
 class Clocks:
-    """Progress of a batch as far as ledgers or statistics tell; ``newest_us``: by side, None for no time."""
+    """Progress of a batch as far as ledgers or statistics tell; ``newest_us``: by side, None for no time.
+
+    ``slack_us``: how far the batch stays behind what all sides have passed; it never turns back.
+    """
 
     query: Timed
     before: Progress
     newest_us: tuple[int | None, ...]
+    slack_us: int = 0
 
     def reached(self, read: Iterable[dict[str, Any]] = ()) -> Progress:
         """Return how far the batch comes by newest times that were read, too, each with its ``side``."""
         newest = [_later(one, two) for one, two in zip(self.before.newest_us, self.newest_us, strict=True)]
         for row in read:
             newest[row["side"]] = _later(newest[row["side"]], row["event_us"])
-        return Progress(tuple(newest), _later(self.before.until_us, _passed(newest, self.query.idle_us)))
+        passed = passed_us(newest, self.query.idle_us)
+        until_us = None if passed is None else passed - self.slack_us
+        return Progress(tuple(newest), _later(self.before.until_us, until_us))
 
 
 def progress(
@@ -158,8 +164,8 @@ def _newest(item: Item, *, inputs: Sequence[TaskRows]) -> Iterator[pa.Table]:
         yield from (pa.Table.from_batches([each]) for each in inputs[number].batches([path]))
 
 
-def _passed(newest: Sequence[int | None], idle_us: int | None) -> int | None:
-    """Return the time that all sides have passed."""
+def passed_us(newest: Sequence[int | None], idle_us: int | None) -> int | None:
+    """Return the time that all sides have passed; it only grows with their newest times."""
     known = [time for time in newest if time is not None]
     if not known or (idle_us is None and len(known) < len(newest)):
         return None

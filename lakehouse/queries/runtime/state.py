@@ -259,6 +259,16 @@ def target_of(query: Any) -> Facts:
     }
 
 
+def completeness_of(state: QueryState) -> Facts:
+    """Return how complete the results of a query with a recall were at once, by period; nothing of another."""
+    if getattr(state.query, "recall", None) is None:
+        return {}
+    # The list of queries does without DuckDB.
+    from lakehouse.queries.runtime.recall.completeness import Completeness
+
+    return {"completeness": Completeness(state.layout, state.query, state.metrics).summary()}
+
+
 def outputs_of(query: Any) -> list[Facts]:
     """Return the columns that a query shows, and the stream of each."""
     return [

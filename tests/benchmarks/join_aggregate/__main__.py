@@ -1,4 +1,4 @@
-"""Join-aggregates of sliding windows: the figures of the paper, speed, drift, peers, fires; and pages.
+"""Join-aggregates of sliding windows: the figures of the paper, speed, drift, peers, fires, waiting; and pages.
 
     python -m tests.benchmarks.join_aggregate [--quick] [--json] [PART ...]
 
@@ -23,6 +23,7 @@ if __name__ == "__main__":
             "peers",
             "fire",
             "state",
+            "waiting",
             "alarm_history",
         ),
         only_in_full=("spark_join",),

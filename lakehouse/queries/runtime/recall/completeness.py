@@ -37,11 +37,11 @@ class Completeness:
 
     @cached_property
     def periods(self) -> Periods:
-        """Every period that has a pair."""
+        """Every period that has a result."""
         query = self.query
         counted = self._columns(
-            f"SELECT {_slot(query.step_us)} AS slot, count(*) AS pairs, "
-            f"count(*) FILTER (found = 'online') AS online FROM {self._pairs} GROUP BY slot ORDER BY slot"
+            f"SELECT {_slot(kind_of(query).time, query.step_us)} AS slot, {self._sums} FROM {self._pairs} "
+            "GROUP BY slot ORDER BY slot"
         )
         slots, pairs, online = counted or [np.empty(0, np.int64)] * 3
         return periods_of_steps(slots * query.step_us, pairs, online, query.period_us, query.step_us)
@@ -103,11 +103,16 @@ class Completeness:
 
     def _all(self) -> Facts:
         """Return how many results were found when, and the share found at once."""
-        counts = [f"count(*) FILTER (found = '{found}') AS {found}" for found in ("online", "repair")]
-        sql = f"SELECT {', '.join(counts)} FROM {self._pairs}"
-        online, repaired = self._rows(sql)[0] if self._pairs else (0, 0)
-        whole = online + repaired
-        return {"online": online, "repaired": repaired, "recall": online / whole if whole else None}
+        sql = f"SELECT {self._sums} FROM {self._pairs}"
+        whole, online = self._rows(sql)[0] if self._pairs else (0, 0)
+        recall = online / whole if whole else None
+        return {"online": online, "repaired": whole - online, "recall": recall}
+
+    @property
+    def _sums(self) -> str:
+        kind = kind_of(self.query)
+        whole, online = (f"ifnull(sum({each}), 0)::BIGINT" for each in (kind.whole, kind.at_once))
+        return f"{whole} AS pairs, {online} AS online"
 
     def recall_over_time(self, points: int) -> list[Facts]:
         """Return at most so many stretches of event time, each with the worst scored period that begins in it."""
@@ -155,6 +160,6 @@ class Completeness:
             return connection.execute(query).fetchall()
 
 
-def _slot(step_us: int) -> str:
-    """Return the step that holds an event time, also before 1970."""
-    return f"(event_us - ((event_us % {step_us}) + {step_us}) % {step_us}) // {step_us}"
+def _slot(time: str, step_us: int) -> str:
+    """Return the step that holds a time, also before 1970."""
+    return f"({time} - (({time} % {step_us}) + {step_us}) % {step_us}) // {step_us}"

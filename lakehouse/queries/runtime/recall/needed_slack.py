@@ -6,14 +6,16 @@ one that its manifest names, unless the batch before was: a batch that is made a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.contract import Int64s
+from lakehouse.algorithms.late_join.policy_by_stream import StreamSlack
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, origin, require_manifest
@@ -23,7 +25,12 @@ from lakehouse.storage.tables.table_log import read_columns, read_log
 
 # Until when a bucket is repaired, and what it had missed.
 Missed = tuple[int, "Int64s"]
+NEEDED = "needed"
 COUNTS = ("from_us", "side", "slack_us", "pairs")
+# The part of a state that the policy of a query without buckets of its own goes on from.
+POLICY = "policy"
+# Of metrics, the bucket that stands for a batch as a whole.
+_WHOLE = -1
 
 
 def missed_by_bucket(
@@ -49,11 +56,32 @@ def missed_by_bucket(
     batches = [told.batch_of[repair] for repair in repairs.tolist()]
     missed = dict[int, Missed]()
     for bucket in range(manifest.buckets):
-        until_us = told.until_us.get(origin(bucket, scales, told.batch_of[manifest.through_repair]))
+        old_bucket = origin(bucket, scales, told.batch_of[manifest.through_repair])
+        until_us = told.until_us.get(old_bucket, told.until_us.get(_WHOLE))
         if until_us is not None:
             old = np.array([origin(bucket, scales, batch) for batch in batches], np.int64)
             missed[bucket] = until_us, counted[counted[:, 0] == old[of_repair], 1:]
     return missed
+
+
+def counted(policy: StreamSlack | None, stream: Int64s, slack_us: Int64s, sign: int = 1) -> list[int]:
+    """Return how many of these there are by stream and bin of slack: stream, bin, count, stream, bin, count, ...
+
+    ``sign``: -1 if they no longer count.
+    """
+    if policy is None:
+        return []
+    places = np.column_stack([stream, np.searchsorted(policy.grid, slack_us, side="right")])
+    distinct, counts = np.unique(places, axis=0, return_counts=True)
+    return [*chain(*np.column_stack([distinct, sign * counts]).tolist())]
+
+
+def summed(policy: StreamSlack, parts: Iterable[Sequence[int]]) -> Int64s:
+    """Return counts of parts as one array, by stream and bin of slack."""
+    stream, slack_bin, counts = np.array([*chain(*parts)], np.int64).reshape(-1, 3).T
+    total = np.zeros((len(policy.windows_us), len(policy.grid) + 1), np.int64)
+    np.add.at(total, (stream, slack_bin), counts)
+    return total
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Published tables of a join with a recall: its results, their completeness by step and period, its row in ``queries``.
+"""Published periods of a query with a recall, and a join with one: its results, its row in ``queries``.
 
 Cost: the results that came, and the rows that wait for a repair; one sort of all results where none are shared.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
+from lakehouse.algorithms.late_join import audit
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
@@ -22,6 +22,7 @@ from lakehouse.queries.runtime.snapshot import (
     shared_rows,
 )
 from lakehouse.serving.literals import text
+from lakehouse.serving.publish.query_snapshot import QuerySnapshot
 from lakehouse.serving.segments.shared_rows import SharedRows
 from sql import statement
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from lakehouse.config.stream import Stream
     from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.batch_metrics import Facts
-    from lakehouse.serving.publish.query_snapshot import QuerySnapshot
     from lakehouse.serving.segments.row_store import RowStore
     from lakehouse.storage.layout import Home
 
@@ -44,74 +44,71 @@ _COUNTED: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecallSnapshot(RowsSnapshot):
-    """A join with a recall as it is to be published."""
+@dataclass(frozen=True)
+class Periods:
+    """Published periods of a query with a recall, sliding by its step; results are of the last ``window_us``."""
+
+    snapshot: QuerySnapshot
+    period_us: int
+    step_us: int
+    window_us: int
 
     @property
     def basis(self) -> str:
-        """Basis of its published rows."""
-        return f"{self.definition} {self.step_us} {self.period_us}"
-
-    @property
-    def step_us(self) -> int:
-        """Time from the start of one period to the next."""
-        return int(self.settings["step_us"])
-
-    @property
-    def period_us(self) -> int:
-        """Length of a period."""
-        return int(self.settings["period_us"])
-
-    def take(self, store: RowStore) -> None:
-        """Take in its results, and how many there are of each step and period."""
-        super().take(store)
-        step = f"event_us - ((event_us % {self.step_us}) + {self.step_us}) % {self.step_us}"
-        online, repaired = (f"count(*) FILTER (found = '{found}')" for found in ("online", "repair"))
-        steps = store.connection.execute(
-            f"SELECT {step} AS start_us, {online} AS online, {repaired} AS repaired "
-            f"FROM {store.arrived(self.rows_table)} GROUP BY 1 ORDER BY 1"
-        ).fetchnumpy()
-        for table, counts in ((self.steps_table, steps), (self.periods_table, self._periods(steps))):
-            store.open(table, statement("serving/steps"), is_shared=store.is_shared(self.rows_table))
-            with _registered(store.connection, "counted", counts):
-                store.connection.execute(
-                    f"INSERT INTO {store.arrived(table)} SELECT start_us, online, repaired FROM counted"
-                )
+        """Basis of the rows that are published with them."""
+        return f"{self.snapshot.definition} {self.step_us} {self.period_us}"
 
     @property
     def steps_table(self) -> SharedRows:
         """Its results by step."""
-        return shared_rows(self, f"steps_{self.name}", ("start_us",), **_COUNTED)
+        return shared_rows(self.snapshot, f"steps_{self.snapshot.name}", ("start_us",), **_COUNTED)
 
     @property
     def periods_table(self) -> SharedRows:
         """Its results by period, of all periods that hold a step with some."""
-        return shared_rows(self, f"periods_{self.name}", ("start_us",), **_COUNTED)
+        return shared_rows(self.snapshot, f"periods_{self.snapshot.name}", ("start_us",), **_COUNTED)
 
-    def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
-        """Write where rows still wait for a repair, and the row of the query."""
-        waiting = _waiting(connection, self)
+    def take(self, store: RowStore, rows: str, *, is_shared: bool) -> None:
+        """Take in how many results new rows add to each step and period."""
+        kind = kind_of(self.snapshot)
+        step = f"{kind.time} - (({kind.time} % {self.step_us}) + {self.step_us}) % {self.step_us}"
+        counts = store.connection.execute(
+            f"SELECT start_us, online, whole - online AS repaired FROM (SELECT {step} AS start_us, "
+            f"sum({kind.at_once})::BIGINT AS online, sum({kind.whole})::BIGINT AS whole FROM {rows} GROUP BY 1) "
+            "ORDER BY 1"
+        ).fetchnumpy()
+        for table, own in ((self.steps_table, counts), (self.periods_table, self._periods(counts))):
+            store.open(table, statement("serving/steps"), is_shared=is_shared)
+            with _registered(store.connection, "counted", own):
+                store.connection.execute(
+                    f"INSERT INTO {store.arrived(table)} SELECT start_us, online, repaired FROM counted"
+                )
+
+    def write_open(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> int:
+        """Write where rows still wait for a repair; return how many they are."""
+        name, waiting = self.snapshot.name, _waiting(connection, self.snapshot, self.window_us)
         starts = waiting.steps(self.step_us)
-        _write_open(connection, "open_steps", self.name, starts, waiting.inside(starts, self.step_us))
+        _write_open(connection, "open_steps", name, starts, waiting.inside(starts, self.step_us))
         starts = self._starts(starts)
         first, last = self._ends(connection, store)
         starts = starts[(starts >= first) & (starts <= last)]
-        _write_open(connection, "open_periods", self.name, starts, waiting.inside(starts, self.period_us))
-        self.write_found(connection, store, self.passed_us, f"FROM range({len(waiting)})")
+        _write_open(connection, "open_periods", name, starts, waiting.inside(starts, self.period_us))
+        return len(waiting)
 
     def by_time(self, store: RowStore) -> tuple[str, str]:
         """Return SELECTs of its results by step, and by period."""
         first, last = self._ends(store.connection, store)
+        name = text(self.snapshot.name)
         steps, periods = (
-            f"SELECT {text(self.name)} AS query, start_us, online, repaired, 0 AS open FROM ({store.select(table)})"
+            f"SELECT {name} AS query, start_us, online, repaired, 0 AS open FROM ({store.select(table)})"
             for table in (self.steps_table, self.periods_table)
         )
         return steps, f"{periods} WHERE start_us BETWEEN {first} AND {last}"
 
     def _ends(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> tuple[int, int]:
         """Return when the first and the last period start: all lie between the first step and the last."""
-        waiting = f"SELECT min(start_us), max(start_us) FROM open_steps WHERE query = {text(self.name)}"
+        name = text(self.snapshot.name)
+        waiting = f"SELECT min(start_us), max(start_us) FROM open_steps WHERE query = {name}"
         ends = [*store.ends(self.steps_table), *connection.execute(waiting).fetchall()]
         first, last = (
             min((low for low, _ in ends if low is not None), default=0),
@@ -129,16 +126,45 @@ class RecallSnapshot(RowsSnapshot):
         """Return the starts of all periods that hold one of some steps."""
         return self._slid(steps, np.ones_like(steps), np.zeros_like(steps)).start_us
 
-    def _slid(self, start_us: Int64s, pairs: Int64s, online: Int64s) -> Periods:
+    def _slid(self, start_us: Int64s, pairs: Int64s, online: Int64s) -> audit.Periods:
         if len(start_us):
             # Steps without pairs around them, so that no period is left out for being before the first, or last.
             reach = (self.period_us - 1) // self.step_us * self.step_us
             if reach:
                 start_us = np.concatenate([[start_us[0] - reach], start_us, [start_us[-1] + reach]])
                 pairs, online = (np.pad(each, 1) for each in (pairs, online))
-        found = periods_of_steps(start_us, pairs, online, self.period_us, self.step_us)
-        held = found.pairs > 0
-        return Periods(found.start_us[held], found.pairs[held], found.online[held])
+        found = audit.periods_of_steps(start_us, pairs, online, self.period_us, self.step_us)
+        held = (found.pairs > 0) | (found.online != 0)
+        return audit.Periods(found.start_us[held], found.pairs[held], found.online[held])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecallSnapshot(RowsSnapshot):
+    """A join with a recall as it is to be published."""
+
+    @property
+    def basis(self) -> str:
+        """Basis of its published rows."""
+        return self.periods.basis
+
+    @property
+    def periods(self) -> Periods:
+        """Its periods."""
+        return Periods(self, *(int(self.settings[name]) for name in ("period_us", "step_us", "window_us")))
+
+    def take(self, store: RowStore) -> None:
+        """Take in its results, and how many there are of each step and period."""
+        super().take(store)
+        self.periods.take(store, store.arrived(self.rows_table), is_shared=store.is_shared(self.rows_table))
+
+    def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
+        """Write where rows still wait for a repair, and the row of the query."""
+        waiting = self.periods.write_open(connection, store)
+        self.write_found(connection, store, self.passed_us, f"FROM range({waiting})")
+
+    def by_time(self, store: RowStore) -> tuple[str, str]:
+        """Return SELECTs of its results by step, and by period."""
+        return self.periods.by_time(store)
 
 
 def snapshot_of(
@@ -158,10 +184,10 @@ def snapshot_of(
     return snapshot
 
 
-def _waiting(connection: duckdb.DuckDBPyConnection, snapshot: RecallSnapshot) -> Waiting:
+def _waiting(connection: duckdb.DuckDBPyConnection, snapshot: QuerySnapshot, window_us: int) -> audit.Waiting:
     """Return the logged rows that no repair has looked at, as far as their pairs would be published."""
     found = connection.execute(open_rows(snapshot, "event_us, horizon_us")).fetchnumpy()
-    waiting = Waiting.of(found["event_us"], found["horizon_us"], snapshot.settings["window_us"])
+    waiting = audit.Waiting.of(found["event_us"], found["horizon_us"], window_us)
     since = snapshot.published_from_us
     return waiting if since is None else waiting.since(since)
 

@@ -66,6 +66,19 @@ class RecallTables(QueryTables):
             return {}
         return {"missed_periods": len(self._misses[0]), "missed_since": min(reported.at)}
 
+    def by_step(self) -> pa.Table:
+        """Return results of finished batches and repairs by ``start_us``: the ``whole``, and those found ``online``."""
+        online, batch = (self.found[name].to_numpy(zero_copy_only=False) for name in ("found", "batch"))
+        is_online: Bools = online == "online"
+        rows = self.found.filter(
+            pa.array(batch <= np.where(is_online, self.through, self.metrics.last_repair))
+        )
+        is_online = rows["found"].to_numpy(zero_copy_only=False) == "online"
+        whole = rows["count_all"].to_numpy()
+        return pa.table(
+            {"start_us": rows["start_us"], "whole": whole, "online": np.where(is_online, whole, 0)}
+        )
+
     @cached_property
     def _misses(self) -> tuple[Int64s, float]:
         return missed_periods(self)
@@ -98,16 +111,13 @@ def missed_periods(tables: RecallTables) -> tuple[Int64s, float]:
 
 def _audited(tables: RecallTables) -> Periods:
     """Return the periods of finished batches and repairs, over the time that is published."""
-    pairs, since = tables.found, _published_from(tables)
-    online, batch = (pairs[name].to_numpy(zero_copy_only=False) for name in ("found", "batch"))
-    is_online: Bools = online == "online"
-    finished = np.where(is_online, tables.through, tables.metrics.last_repair)
-    at, count = (pairs[name].to_numpy() for name in ("start_us", "count_all"))
-    is_shown = (batch <= finished) & (at >= since)
+    pairs, since = tables.by_step(), _published_from(tables)
+    at = pairs["start_us"].to_numpy()
+    is_shown = at >= since
     steps, place = np.unique(at[is_shown], return_inverse=True)
     whole, found = (
-        np.bincount(place, weights=weights, minlength=len(steps)).astype(np.int64)
-        for weights in (count[is_shown], np.where(is_online, count, 0)[is_shown])
+        np.bincount(place, weights=pairs[name].to_numpy()[is_shown], minlength=len(steps)).astype(np.int64)
+        for name in ("whole", "online")
     )
     query = tables.query
     return periods_of_steps(steps, whole, found, query.period_us, query.step_us)
