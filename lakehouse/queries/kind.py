@@ -319,7 +319,7 @@ _DECLARED = (
         step="every_us",
         row="{stream}: one of GROUP BY",
         time="tick_us",
-        whole="(counted_as IN ('online', 'repair'))::INT",
+        whole="(counted_as IN ('online', 'late', 'repair'))::INT",
         at_once="CASE WHEN counted_as = 'online' THEN 1 WHEN counted_as LIKE 'revised%' THEN -1 ELSE 0 END",
     ),
     Kind(

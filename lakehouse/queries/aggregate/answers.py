@@ -25,6 +25,7 @@ from lakehouse.spark.ddl import schema_of
 
 # The revision of parts that are not answered yet: the newest answer comes before them.
 NEW = 2**31 - 1
+_NEVER = -(2**62)
 # What of an answer before stays where none of its rows is left.
 _KEPT = ("tick_us", "revision", "part_bucket", COUNTED_AS)
 _ORDER = (("revision", "ascending"), ("part_bucket", "ascending"))
@@ -45,16 +46,25 @@ class Adding:
     shape: Shape
     schema: pa.Schema
     how: str
+    late_us: int | None
 
     @classmethod
     def of(
-        cls, query: AggregateQuery, shape: Shape, streams: Mapping[str, Stream], how: str = "online"
+        cls,
+        query: AggregateQuery,
+        shape: Shape,
+        streams: Mapping[str, Stream],
+        how: str = "online",
+        late_us: int | None = None,
     ) -> Adding:
-        """Return how parts of a query are added up; ``how``: what answers are found by."""
+        """Return how parts of a query are added up.
+
+        ``how``: what answers are found by; ``late_us``: a first answer up to this tick is late.
+        """
         own = {"results": "bigint", **part_types(len(shape.aggregates)), **counted_types(query)}
         columns = {"tick_us": "bigint", **group_types(query, streams), "revision": "int", **own}
         text = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
-        return cls(query, shape, schema_of(text), how)
+        return cls(query, shape, schema_of(text), how, late_us)
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -107,7 +117,9 @@ def _added(parts: pa.Table, adding: Adding) -> pa.Table:
     if query.recall is not None:
         was_complete = pc.equal(parts[COUNTED_AS].take(pa.array(first)), "online")
         revised = pc.if_else(pc.fill_null(was_complete, False), f"revised {adding.how}", None)
-        columns[COUNTED_AS] = pc.if_else(pa.array(before < 0), adding.how, revised)
+        is_late = answers.tick_us <= (_NEVER if adding.late_us is None else adding.late_us)
+        first_as = pc.if_else(pa.array(is_late), "late" if adding.how == "online" else adding.how, adding.how)
+        columns[COUNTED_AS] = pc.if_else(pa.array(before < 0), first_as, revised)
     return pa.table(columns | aggregate_columns(answers)).select(schema.names).cast(schema)
 
 

@@ -105,7 +105,7 @@ class Revision:
 
     @property
     def _adding(self) -> Adding:
-        return Adding.of(self.query, shape_of(self.query), self.streams, self.how)
+        return Adding.of(self.query, shape_of(self.query), self.streams, self.how, self.ticks.last_revised_us)
 
     @property
     def _following(self) -> Following | None:

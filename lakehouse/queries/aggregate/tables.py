@@ -26,8 +26,8 @@ from lakehouse.storage.layout import Home
 if TYPE_CHECKING:
     from lakehouse.queries.aggregate.checks import Checking
 
-# With a recall, what an answer adds to the count of answers: ``online`` a complete one, ``repair`` another, ``revised``
-# and by which of both that one is complete no longer; else null.
+# With a recall, what an answer adds to the count of answers: ``online`` a complete one, ``late`` or ``repair`` another,
+# ``revised`` and by which of both that one is complete no longer; else null.
 COUNTED_AS = "counted_as"
 PARTS = {"counted": "bigint", "high": "double", "low": "double", "extreme": "double"}
 
@@ -94,7 +94,7 @@ class AggregateTables(RecallTables):
         by_repair = pc.fill_null(pc.match_substring(rows[COUNTED_AS], "repair"), False)
         last = pc.if_else(by_repair, self.metrics.last_repair, self.through)
         rows = rows.filter(pc.less_equal(rows["batch"], last))
-        adds = dict(zip(("online", "repair"), ((1, 1), (1, 0)), strict=True))
+        adds = {"online": (1, 1), "late": (1, 0), "repair": (1, 0)}
         names = rows[COUNTED_AS].to_pylist()
         each = np.array([adds.get(name, (0, -1 if name else 0)) for name in names], np.int64).reshape(-1, 2)
         whole, online = each.T * rows["count_all"].to_numpy()
