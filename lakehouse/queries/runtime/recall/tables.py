@@ -43,12 +43,12 @@ class RecallTables(QueryTables):
 
     @staticmethod
     def step_us(query: Any) -> int | None:
-        """Return the step of a period."""
+        """Return by which steps ``found`` counts results, None if not by any."""
         return None if getattr(query, "recall", None) is None else int(query.step_us)
 
     def own_frames(self) -> Sequence[Frame]:
         """Return the frame of periods: their share of misses counts as long as one of them is not reported yet."""
-        if self.step_us(self.query) is None:
+        if not self._has_periods:
             return []
         missed, share = self._misses
         is_new = not bool(self._reported.contain(missed).all())
@@ -57,7 +57,7 @@ class RecallTables(QueryTables):
 
     def report_misses(self) -> dict[str, Any]:
         """Note the misses as reported; return how many there are and when the first was reported, nothing of none."""
-        if self.step_us(self.query) is None:
+        if not self._has_periods:
             return {}
         now = datetime.now(UTC).isoformat(timespec="seconds")
         reported = self._reported.with_more(self._misses[0], self.query.step_us, now)
@@ -78,6 +78,10 @@ class RecallTables(QueryTables):
         return pa.table(
             {"start_us": rows["start_us"], "whole": whole, "online": np.where(is_online, whole, 0)}
         )
+
+    @property
+    def _has_periods(self) -> bool:
+        return getattr(self.query, "recall", None) is not None
 
     @cached_property
     def _misses(self) -> tuple[Int64s, float]:
