@@ -211,8 +211,8 @@ def _changes(source: str, names: str) -> str:
 _COUNTED_AS = ShownColumn(
     COUNTED_AS,
     "VARCHAR",
-    "What it adds to the answers that a recall counts: online: a complete one; repair: one that is not; "
-    "revised ...: one is complete no longer; null: nothing.",
+    "What it adds to the answers that a recall counts: online: a complete one; late, repair: one given after its "
+    "tick was answered, at once or by the repair; revised ...: one is complete no longer; null: nothing.",
 )
 _STANDS = {
     "answers": "What {} answers now: newest answers that hold; see queries.",
