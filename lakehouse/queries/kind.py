@@ -17,8 +17,7 @@ these files, each with the names that other modules call:
                   ``explain``: the part of an explanation that only this kind has, as plain values (duckdb)
     README.md     what the kind answers, what it guarantees, and the contents of each file
 
-The command line prints a kind by the module of its name in ``lakehouse/cli/queries``. Files are imported on first
-use, so reading a configuration loads no engine.
+``lakehouse/cli/queries`` prints each kind. Files are imported on first use: to read a configuration loads no engine.
 """
 
 import re
@@ -222,14 +221,13 @@ class Kind:
 
     ``results``: the table of its results, in the home and in sql/tables; of published rows in sql/serving too.
     ``batches``: the table of sql/tables with its metrics, of which a batch has a row for each ``partition``.
-    ``metrics``: those that its state reads besides the common ones. ``counted``: those that add up to the results of a
-    batch. ``sums``: those that are published as sums, by their columns in ``queries``; ``newest``: those with event
+    ``metrics``: those that its state reads besides the common ones. ``counted``: those that add up to the results of
+    a batch. ``sums``: those that are published as sums, by their columns in ``queries``; ``newest``: those with event
     times, or lists of them; ``settings``: what is published of the query as it was written; ``step``: its setting by
     whose multiples results are published. ``rests_on``: the columns of results with times and hashes of the rows that
     they are made of, by side, or as lists of all sides; none of a kind that recomputes its results. ``rows_are``,
-    ``row``: what the published rows, and the rows of a side, are for people. ``time``: the column that says to which
-    periods of a recall a result belongs; ``whole``, ``at_once``: SQL for what a row of results adds to the results of
-    these, and to those that were complete at once.
+    ``row``: what the published rows, and the rows of a side, are for people. ``time``: by which column they belong to
+    periods of a recall; ``whole``, ``at_once``: SQL for what a row adds to all, and to those at once.
     """
 
     name: str

@@ -29,9 +29,9 @@ import pyarrow.parquet as pq
 from lakehouse.algorithms.join_aggregate.alarms import OPEN_US, Followed, Runs, followed
 from lakehouse.algorithms.join_aggregate.contract import Int64s
 from lakehouse.config.stream import Stream
-from lakehouse.queries.aggregate.groups import coded, newest
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
+from lakehouse.queries.aggregate.value_codes import coded, newest
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.atomic_files import replacing
 from lakehouse.storage.stores.store_path import Location

@@ -17,10 +17,10 @@ from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Shape
 from lakehouse.algorithms.join_aggregate.revision import merged
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.bucket import aggregate_columns
-from lakehouse.queries.aggregate.groups import coded
 from lakehouse.queries.aggregate.measures import with_measures
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import COUNTED_AS, counted_types, group_types, part_types
+from lakehouse.queries.aggregate.value_codes import coded
 from lakehouse.spark.ddl import schema_of
 
 # The revision of parts that are not answered yet: the newest answer comes before them.

@@ -20,8 +20,8 @@ from lakehouse.algorithms.join_aggregate.alarms import OPEN_US
 from lakehouse.algorithms.join_aggregate.contract import Int64s
 from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.engine import Engine, Item
-from lakehouse.queries.aggregate.groups import ALARM, ANSWER, coded, newest
 from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.aggregate.value_codes import ALARM, ANSWER, coded, newest
 from lakehouse.queries.runtime.logged import MOST_RANGES
 from lakehouse.queries.runtime.tables import bucket_of, quoted
 from lakehouse.queries.runtime.tasks.bucket import METRICS, of_kind

@@ -19,10 +19,10 @@ from lakehouse.engine import Engine
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.aggregate.alarms import Changed, Following, standing_alarms
 from lakehouse.queries.aggregate.answers import NEW, Adding, with_earlier
-from lakehouse.queries.aggregate.groups import ALARM, ANSWER, coded, newest
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
 from lakehouse.queries.aggregate.slack import moved, policy_of, slack_needed
 from lakehouse.queries.aggregate.tables import COUNTED_AS, counted_types, group_types
+from lakehouse.queries.aggregate.value_codes import ALARM, ANSWER, coded, newest
 from lakehouse.queries.runtime.recall.needed_slack import COUNTS, NEEDED, counted
 from lakehouse.queries.runtime.tables import Constants, bucket_of, quoted
 from lakehouse.queries.runtime.tasks.by_bucket import (

@@ -2,6 +2,7 @@
 
     ValueCodes      values of some columns <-> numbers
     BucketCodes     a number for each join attribute of a row, and one for its part of the group
+    coded, newest   numbers of groups of answers and alarms, and the newest row of each
 
 Numbers count while a process holds a bucket. On disk are the values, so neither processes nor buckets of another scale
 need to agree on them. Equality is that of ``key_codes``, but null equals null here: it is a group.
@@ -10,6 +11,7 @@ need to agree on them. Equality is that of ``key_codes``, but null equals null h
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Self
@@ -26,6 +28,21 @@ from lakehouse.spark.row_hash import xxhash64
 
 # Nobody can make values in advance that are slow to find.
 _SEED = np.uint64(secrets.randbits(64))
+ANSWER, ALARM = "answer", "alarm"
+
+
+def coded(rows: pa.Table, names: Sequence[str]) -> Int64s:
+    """Return a number per row, equal where the named columns are; nulls are equal."""
+    return key_codes([rows.select(names)])[0].code
+
+
+def newest(rows: pa.Table, keys: list[str], version: str) -> pa.Table:
+    """Return the row of the highest version for each key."""
+    codes = coded(rows, keys)
+    order = np.lexsort((rows[version].to_numpy(), codes))
+    is_last = np.ones(len(order), np.bool_)
+    is_last[:-1] = codes[order][1:] != codes[order][:-1]
+    return rows.take(pa.array(order[is_last]))
 
 
 class BucketCodes:

@@ -16,13 +16,12 @@ from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK
 from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
 from lakehouse.queries.aggregate.answers import NEW, Adding, with_earlier
 from lakehouse.queries.aggregate.bucket import HeldAggregate, part_rows
-from lakehouse.queries.aggregate.groups import newest
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
 from lakehouse.queries.aggregate.recompute import Affected, BucketsAgain
 from lakehouse.queries.aggregate.repair import BucketRepairs
 from lakehouse.queries.aggregate.rows import is_used, side_rows
 from lakehouse.queries.aggregate.run import AggregateRun
-from lakehouse.queries.aggregate.value_codes import BucketCodes
+from lakehouse.queries.aggregate.value_codes import BucketCodes, newest
 from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tasks.bucket import ATTEMPTS, Left, Segment

@@ -78,12 +78,12 @@ def test_queries_lists_each_kind_under_its_own_heads(called: Tidemark, tmp_path:
     lines = squeezed(called("queries").stdout)
 
     assert lines[0].startswith(
-        "query state streams condition groups every method batches rows answered revised"
+        "query state streams condition groups recall every method batches rows answered revised"
     )
     assert lines[2].startswith(
-        "busy current asks [10s] a join replies [1m] b a.place = b.place place 5s factorised 2 40 21 2 1 2 2 42 1,300"
+        "busy current asks [10s] a join replies [1m] b a.place = b.place place - 5s factorised 2 40 21 2 1 2 2 42 1,300"
     )
-    assert lines[3].startswith("plain new, 4 wait asks [10s] a join replies [10s] b a.place = b.place - 5s")
+    assert lines[3].startswith("plain new, 4 wait asks [10s] a join replies [10s] b a.place = b.place - - 5s")
 
 
 def test_queries_lists_joins_of_pairs_and_aggregates_in_two_tables(called: Tidemark, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_people_get_buckets_batches_answers_alarms_and_repairs(called: Tidemark,
 
     for line in (
         "0 30 900 20 4 3 0 2",
-        "2 2026-01-02 00:02:00 3 2 20 4 2 1 2 42 1,300 2026-01-01 00:01:40",
+        "2 2026-01-02 00:02:00 3 2 20 4 2 1 2 42 1,300 - 2026-01-01 00:01:40",
         "answers: 21 given, 2 revised at once, 1 changed by repair",
         "late: 8 of 40 rows came after a tick they belong to had been answered",
         "final: ticks up to 2026-01-01 00:01:15, rows beyond the streams' latest apart",

@@ -1,4 +1,4 @@
-"""How long ticks wait: the least slack that past answers needed, and a last tick that never turns back."""
+"""Waits of ticks: the least slack that past answers needed, and a last tick that never turns back."""
 
 from __future__ import annotations
 
