@@ -20,7 +20,7 @@ from lakehouse.queries.runtime import repair
 from lakehouse.queries.runtime.batch_manifest import finished, require_manifest
 from lakehouse.storage.query_meaning import QueryChanged
 from lakehouse.storage.tables.table_log import read_rows
-from tests.queries.laws import EVERY_US, EXAMPLES, TWIN, Life
+from tests.queries.laws import EVERY_US, EXAMPLES, TWIN, Life, text_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +85,7 @@ def test_another_meaning_is_refused_and_other_words_are_not(life: Life) -> None:
     settings, example = life.settings, EXAMPLES[life.kind]
     results = []
     for old, new in (example.reworded, example.other):
-        text = example.text.replace(old, new)
+        text = text_of(life.kind).replace(old, new)
         query = parse_query(life.kind, text, settings.streams, life.predicates)
         registered = settings.model_copy(update={"registered": {life.kind: query}})
         if (old, new) == example.other:
