@@ -74,8 +74,8 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "drift": {"float_drift"},
         "peers": {"peers"},
         "fire": {"fires"},
-        "waiting": {"waiting_periods", "waiting_periods_met", "waiting_slack_to_best"},
         "state": {"state_whole_s", "state_segments_s", "state_segments_bytes", "state_hour"},
+        "waiting": {"waiting_periods", "waiting_periods_met", "waiting_slack_to_best"},
         "alarm_history": {"alarms_kept_cpu_s_at_1000", "alarms_publish_cpu_s_at_1000"},
     },
     "late_join": {
