@@ -90,11 +90,11 @@ class Gauges:
     def publish(self, in_full: bool = False) -> dict[str, Any]:
         return publish.run(self.settings, no_session(self.settings), unchecked=True, in_full=in_full)
 
-    def stream_id(self) -> int:
-        """Return the number of the stream, which is another one where all of its nodes were published anew."""
+    def is_anew(self) -> bool:
+        """Return whether all nodes of the version were published anew."""
         with open_published(self.settings.layout) as reader:
-            [(number,)] = reader.connection.execute("SELECT stream_id FROM streams").fetchall()
-        return int(number)
+            [(is_anew,)] = reader.connection.execute("SELECT anew_us = published_us FROM publication").fetchall()
+        return bool(is_anew)
 
 
 @pytest.fixture
@@ -143,13 +143,13 @@ def test_a_revision_and_a_retraction_share_the_nodes_of_other_times(home: Settin
 
     kinds = {correction.kind for correction in read_corrections(home.layout, "flow")}
     assert kinds == {"revise", "retract"}
-    assert gauges.stream_id() == 0
+    assert not gauges.is_anew()
     shared = content(home.layout)
     gauges.publish(in_full=True)
     assert shared == content(home.layout)
 
 
-def test_when_the_newest_time_moves_back_all_nodes_are_published_anew(home: Settings) -> None:
+def test_when_the_newest_time_moves_back_a_version_is_as_one_made_anew(home: Settings) -> None:
     gauges = begun(home, 7)
     newest = max(ts for _, ts in gauges.times)
     wrong = Wrong(
@@ -163,4 +163,6 @@ def test_when_the_newest_time_moves_back_all_nodes_are_published_anew(home: Sett
     gauges.publish()
 
     assert [each.nodes for each in read_corrections(home.layout, "flow") if each.kind == "retract"] == [None]
-    assert gauges.stream_id() == 1
+    moved = content(home.layout)
+    gauges.publish(in_full=True)
+    assert moved == content(home.layout)

@@ -38,12 +38,12 @@ def with_changes(
     if (before := shared.get(one.name)) is None:
         return None
     after, again = before.batch, (before.rebuilt, one.rebuilt_since(before.rebuilt) or ())
-    if one.batch == after:
-        return replace(one, changed=ChangedNodes(after, (), (), *again))
-    nodes = nodes_since(home.rollup(one.name), one.name, after, one.batch)
-    ledger = files_between(home.ledger(one.name), ("batch", after + 1, one.batch))
+    # Corrections change times in rows of the ledger that were there.
+    counted = after if before.rebuilt == one.rebuilt else 0
+    nodes = nodes_since(home.rollup(one.name), one.name, after, one.batch) if one.batch > after else ()
+    ledger = files_between(home.ledger(one.name), ("batch", counted + 1, one.batch))
     # Each batch of the rollup has a ledger row, so if no file can hold one, the ledger is missing.
-    if nodes is None or not ledger:
+    if nodes is None or (one.batch > counted and not ledger):
         return None
     return replace(one, changed=ChangedNodes(after, nodes, ledger, *again))
 
