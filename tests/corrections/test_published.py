@@ -93,7 +93,9 @@ class Gauges:
     def is_anew(self) -> bool:
         """Return whether all nodes of the version were published anew."""
         with open_published(self.settings.layout) as reader:
-            [(is_anew,)] = reader.connection.execute("SELECT anew_us = published_us FROM publication").fetchall()
+            [(is_anew,)] = reader.connection.execute(
+                "SELECT anew_us = published_us FROM publication"
+            ).fetchall()
         return bool(is_anew)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-_PIECE_BYTES = 256 * 1024
+_PIECE_BYTES = 64 * 1024
 _DEEPEST, _MOST_NAMES, _MOST_AROUND = 200, 10_000, 100
 _BLANKS = " \t\r\n"
 # No element of a document has this name.

@@ -86,7 +86,7 @@ class UncheckedRange(NamedTuple):
 
 @dataclass(frozen=True)
 class ChangedNodes:
-    """New data of a stream after the batch ``after``: files of partial nodes, and files of the ledger, all if corrected.
+    """New data of a stream after the batch ``after``: files of partial nodes and of the ledger, all of it if corrected.
 
     These hold all batches since; a file may hold earlier ones too, which do not count again. ``ranges`` are those of
     whole top nodes that corrections after ``rebuilt`` have built again: their nodes, all of them, are in files of
