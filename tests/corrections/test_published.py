@@ -90,13 +90,11 @@ class Gauges:
     def publish(self, in_full: bool = False) -> dict[str, Any]:
         return publish.run(self.settings, no_session(self.settings), unchecked=True, in_full=in_full)
 
-    def is_anew(self) -> bool:
-        """Return whether all nodes of the version were published anew."""
+    def anew_us(self) -> int:
+        """Return when all nodes were last published anew; versions since share them."""
         with open_published(self.settings.layout) as reader:
-            [(is_anew,)] = reader.connection.execute(
-                "SELECT anew_us = published_us FROM publication"
-            ).fetchall()
-        return bool(is_anew)
+            [(anew_us,)] = reader.connection.execute("SELECT anew_us FROM publication").fetchall()
+        return int(anew_us)
 
 
 @pytest.fixture
@@ -138,6 +136,7 @@ def test_a_revision_and_a_retraction_share_the_nodes_of_other_times(home: Settin
         gauges.take_in()
         gauges.build()
     gauges.publish()
+    before_us = gauges.anew_us()
     wrong = Wrong(where={"site": "a"}, from_us=(T0 + HOUR) * 10**6, to_us=(T0 + 2 * HOUR) * 10**6)
 
     retract.run(home, no_session(home), "flow", wrong, "ann", "broken")
@@ -145,7 +144,7 @@ def test_a_revision_and_a_retraction_share_the_nodes_of_other_times(home: Settin
 
     kinds = {correction.kind for correction in read_corrections(home.layout, "flow")}
     assert kinds == {"revise", "retract"}
-    assert not gauges.is_anew()
+    assert gauges.anew_us() == before_us
     shared = content(home.layout)
     gauges.publish(in_full=True)
     assert shared == content(home.layout)
