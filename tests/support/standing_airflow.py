@@ -105,7 +105,7 @@ def wait_for(what: Callable[[], Any], within_s: float = WITHIN_S) -> float:
     began = time.monotonic()
     while not what():
         assert time.monotonic() - began < within_s, what
-        time.sleep(0.5)
+        time.sleep(1)
     return time.monotonic() - began
 
 
@@ -141,9 +141,11 @@ class Standing:
         return self.listed("dags/~/dagRuns", "dag_runs")
 
     def count(self, dag: str, task: str, *states: str) -> int:
-        """Return how many tasks whose names begin so are in these states."""
+        """Return how many tasks of a DAG whose names begin so are in these states, in any if none is given."""
         return sum(
-            each["dag_id"] == dag and each["task_id"].startswith(task) and each["state"] in states
+            each["dag_id"] == dag
+            and each["task_id"].startswith(task)
+            and (not states or each["state"] in states)
             for each in self.tasks()
         )
 
