@@ -2,9 +2,10 @@
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -55,7 +56,33 @@ class Source:
 
     def read(self, side: int, columns: Sequence[str]) -> SideRows:
         rows = where(self.sides[side], self.wheres[side] if self.wheres else None)
-        return SideRows([], Columns(InMemory(rows), tuple(columns)))
+        return SideRows([], Columns(InMemory(rows), tuple(dict.fromkeys([*columns, "source_line"]))))
+
+
+def read(sides: Iterable[SideRows]) -> pa.Table:
+    """Return the rows of all sides."""
+    batches = [pa.Table.from_batches([each]) for side in sides for each in side.rows.batches(["f"])]
+    return pa.concat_tables(batches, promote_options="permissive")
+
+
+@dataclass
+class ReadOnce:
+    """Rows of all sides as ``reads`` has them: all at once if all are known, since few take as long as many."""
+
+    reads: Callable[[Sequence[Sequence[Row]]], pa.Table]
+    known: Sequence[Sequence[Row]] | None
+
+    @cached_property
+    def _whole(self) -> pa.Table:
+        return self.reads(self.known or ())
+
+    def of(self, sides: Sequence[Sequence[Row]]) -> pa.Table:
+        """Return rows of each side."""
+        if self.known is None:
+            return self.reads(sides)
+        wanted = {(side, row["line"]) for side, rows in enumerate(sides) for row in rows}
+        own = zip(self._whole["side"].to_pylist(), self._whole["source_line"].to_pylist(), strict=True)
+        return self._whole.filter(pa.array([each in wanted for each in own], pa.bool_()))
 
 
 def raw(rows: Sequence[Row]) -> pa.RecordBatch:
@@ -88,7 +115,7 @@ TEXTS = (
     "\U0001f600",
     "null",
     "'",
-    "\\",
+    *("\\", "a\\", "\\a", "%", "_", "a%b", "a_b", "100%"),
     "z" * 40,
 )
 FEW: dict[str, tuple[Any, ...]] = {

@@ -2,12 +2,16 @@
 
     python -m tests.queries.random_queries [QUERIES] [--seed SEED] [--page FILES]
 
-A query is read from its text, and its rows are taken in as tasks do. Three quarters are aggregates of two to six
-streams, of which some are one stream several times: joined by one key, in chains and trees, and in circles. Keys are of
-one column or more and of any type, groups none to three columns of any side; some sides have conditions, and HAVING
-compares exact measures with bounds and each other. Times begin at 1970, before it, at 2^53 us, and at the first and the
-last day of timestamps. Rows come in any order, in batches, with restarts; some are retracted, and all are repaired. The
-method is drawn from those that can. A quarter are pairs: comparisons, bands and distances, with keys and without.
+A query is read from its text, and its rows are taken in as tasks do. Half are aggregates of two to six streams, of
+which some are one stream several times: joined by one key, in chains and trees, and in circles. Keys are of one column
+or more and of any type, groups none to three columns of any side; HAVING compares exact measures with bounds and each
+other. A sixth are pairs: comparisons, bands and distances, with keys and without. A sixth are results of three to five
+streams, whose batches are joined from raw, from windows, or pruned. A sixth are selections, several in one scan.
+
+Conditions on sides have LIKE with and without ESCAPE, IN, BETWEEN, IS, arithmetic and nulls; texts have %, _ and
+backslashes. Times begin at 1970, before it, at 2^53 us, and at the first and the last day of timestamps. Rows come in
+any order, in batches, with restarts; of aggregates some are retracted, and all are repaired. The method, policy or way
+is drawn from those that can.
 
 A line is printed for some seeds of each kind. ``--page`` sums up the lines of files, each seed once, on a page.
 """
@@ -23,7 +27,9 @@ from typing import Any
 from tests.benchmarks import page
 from tests.queries.aggregate.exact_queries import SHAPES
 from tests.queries.aggregate.exact_queries import wrong as wrong_aggregate
+from tests.queries.multiway.exact_results import wrong as wrong_results
 from tests.queries.pairs.exact_conditions import wrong as wrong_pairs
+from tests.queries.selection.exact_selections import wrong as wrong_selections
 
 # Queries of a line.
 SOME = 25
@@ -37,7 +43,9 @@ def _aggregates(kind: str) -> Callable[[int], Found]:
 
 KINDS: dict[str, Callable[[int], Found]] = {
     **{f"aggregates: {kind}": _aggregates(kind) for kind in SHAPES},
-    "pairs": lambda seed: ("qjoin", wrong_pairs(seed)),
+    "pairs": wrong_pairs,
+    "results": wrong_results,
+    "selections": wrong_selections,
 }
 
 

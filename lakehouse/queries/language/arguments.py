@@ -16,7 +16,7 @@ _ONE, _TWO = ("this",), ("this", "expression")
 _COMPARISONS = ("EQ", "NEQ", "GT", "GTE", "LT", "LTE", "NullSafeEQ", "NullSafeNEQ")
 _READ: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("Not", "Paren", "Neg", "Abs", "Lower", "Upper", "Trim", "Length", "Boolean"), _ONE),
-    **dict.fromkeys(("And", "Or", "Is", "Add", "Sub", "Mul", "Mod", *_COMPARISONS), _TWO),
+    **dict.fromkeys(("And", "Or", "Is", "Add", "Sub", "Mul", "Mod", "Escape", *_COMPARISONS), _TWO),
     **dict.fromkeys(("Like", "ILike"), (*_TWO, "negate")),
     # No divisor is 0, which alone is what ``safe`` is about.
     "Div": (*_TWO, "safe"),

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from lakehouse.config.columns import Column
 from lakehouse.queries.kind import Conjunct, PythonCall
+from lakehouse.queries.language.patterns import like_regex
 from lakehouse.queries.language.predicates import Find, NoPredicate
 from lakehouse.queries.language.text import DIALECT
 from lakehouse.queries.language.tokens import Faults
@@ -31,7 +32,7 @@ _SHAPES = {
     "Length": (TEXT, NUMBER),
 }
 _KNOWN = (
-    "columns, texts, numbers, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, + - * / %, "
+    "columns, texts, numbers, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, ESCAPE, IS NULL, + - * / %, "
     "ABS, LOWER, UPPER, TRIM, LENGTH"
 )
 
@@ -192,6 +193,8 @@ def _kind_of_operation(node: exp.Expr, columns: Columns) -> str | None:
         expected = "IS NULL, IS TRUE, IS FALSE or IS DISTINCT FROM, each with NOT or without"
         columns.faults.add(offset_of(node), f"IS {_spelling(node.expression)}", expected)
         return None
+    if name == "Escape":
+        return _kind_of_escaped(node, columns)
     if name in ("In", "Between", "Is", *_COMPARISONS):
         return _all_of(operands, None, columns) and BOOLEAN
     if name not in _SHAPES:
@@ -201,11 +204,25 @@ def _kind_of_operation(node: exp.Expr, columns: Columns) -> str | None:
         columns.faults.add(offset_of(node.expression), "a divisor that may be 0", "a number other than 0")
         return None
     if name in ("Like", "ILike") and not _is_safe_pattern(node.expression):
-        expected = "a pattern in quotes, without backslashes"
+        expected = "a pattern in quotes, with ESCAPE behind one that has backslashes"
         columns.faults.add(offset_of(node.expression), _spelling(node.expression), expected)
         return None
     wanted, result = _SHAPES[name]
     return _all_of(operands, wanted, columns) and result
+
+
+def _kind_of_escaped(node: exp.Expr, columns: Columns) -> str | None:
+    """Return what kind of value LIKE with an escape character is; None where something is wrong and was noted."""
+    like, escape = node.this, node.expression
+    if not (isinstance(like, exp.Like | exp.ILike) and isinstance(like.expression, exp.Literal)):
+        columns.faults.add(offset_of(node), _spelling(node), "LIKE and a pattern in quotes before ESCAPE")
+        return None
+    try:
+        like_regex(like.expression.name, escape.name if isinstance(escape, exp.Literal) else "")
+    except ValueError as error:
+        columns.faults.add(offset_of(escape), _spelling(node), str(error))
+        return None
+    return _all_of([like.this, like.expression], TEXT, columns) and BOOLEAN
 
 
 def _all_of(operands: list[exp.Expr], wanted: str | None, columns: Columns) -> str | None:

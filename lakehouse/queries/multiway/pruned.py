@@ -74,7 +74,7 @@ def join_windows(
     query, sides = windows.query, range(len(windows.query.sides))
     held = sum(windows.held(side) for side in sides)
     places = 1 + held // ROWS_A_PLACE
-    inputs = [windows.rows(side, places, _passing(routes, side, slots)) for side in sides]
+    inputs = [windows.rows(side, places, passing(routes, side, slots)) for side in sides]
     outputs = [results_output(query, streams, sink_of(results), windows.batch)]
     names = [f"{route.side}_{stop}" for route in routes for stop in range(len(route.visits) + 1)]
     step = f"query {query.name}, batch {windows.batch}"
@@ -88,7 +88,7 @@ def moved(found: Answered, route: Route) -> Float64s:
     return np.array([sum(row[f"{route.side}_{stop}"] for row in found.metrics) for stop in stops], np.float64)
 
 
-def _passing(routes: Sequence[Route], side: int, slots: int) -> Passing | None:
+def passing(routes: Sequence[Route], side: int, slots: int) -> Passing | None:
     """Return the slots of a side's rows that some block has or meets; None for all."""
     own = [each.slots for each in routes if each.side == side]
     others = [each.slots for each in routes if each.side != side]

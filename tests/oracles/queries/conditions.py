@@ -284,20 +284,37 @@ class _Writer:
         return _node(f"{one.sql} {sign}", lambda r: (one.of(r) is wanted) != has_not, name, one)
 
     def _like(self) -> Node:
-        one, pattern = self._value("text"), self.chosen.choice(PATTERNS)
+        one, (pattern, signs, escape) = self._value("text"), self._pattern()
         has_not, is_cased = self.chosen.random() < 0.5, self.chosen.random() < 0.5
 
         def of(row: Row) -> bool | None:
             text = one.of(row)
             if text is None:
                 return None
-            found = _matches(text, pattern) if is_cased else _matches(_lower(text), _lower(pattern))
-            return found != has_not
+            return _matches(text if is_cased else _lower(text), signs, is_cased) != has_not
 
         sign = f"{'NOT ' if has_not else ''}{'LIKE' if is_cased else 'ILIKE'}"
-        name = "Like" if is_cased else "ILike"
         # The parser has NOT LIKE as an argument of LIKE.
-        return _node(f"{one.sql} {sign} {_quoted(pattern)}", of, f"{name}{' negate' if has_not else ''}", one)
+        names = (
+            f"{'Like' if is_cased else 'ILike'}{' negate' if has_not else ''}{' Escape' if escape else ''}"
+        )
+        return _node(f"{one.sql} {sign} {_quoted(pattern)}{escape}", of, names, one)
+
+    def _pattern(self) -> tuple[str, list[str], str]:
+        """Return a pattern, what stands in it, and ESCAPE if some are escaped: %, _, and =x for each other x."""
+        pattern = self.chosen.choice(PATTERNS)
+        signs = [each if each in "%_" else f"={each}" for each in pattern]
+        if self.chosen.random() < 0.5:
+            return pattern, signs, ""
+        escape = self.chosen.choice(("!", "\\", "\\", "a", "%", "_", ".", "É"))
+        signs += [f"={each}" for each in self.chosen.choice(TEXTS)] if self.chosen.random() < 0.5 else []
+        for _ in range(self.chosen.randint(0, 2)):
+            sign = self.chosen.choice(("=%", "=_", "=\\", "%", "_"))
+            signs.insert(self.chosen.randint(0, len(signs)), sign)
+        # What escapes stands for nothing else.
+        signs = [each for each in signs if each != escape]
+        spelled = [escape + each[1] if each[1:] in ("%", "_", escape) else each[-1] for each in signs]
+        return "".join(spelled), signs, f" ESCAPE {_quoted(escape)}"
 
     def _kind(self) -> str:
         return self.chosen.choice(("text", "number", "number", "number", "boolean"))
@@ -457,12 +474,13 @@ def _lower(text: str) -> str:
     return "".join(character.lower()[0] for character in text)
 
 
-def _matches(text: str, pattern: str) -> bool:
-    """Return whether a text matches: % stands for any characters, _ for one."""
+def _matches(text: str, signs: Sequence[str], is_cased: bool) -> bool:
+    """Return whether a text matches: % stands for any characters, _ for one, and =x for x, be it one of these."""
     reached = {0}
-    for sign in pattern:
+    for sign in signs:
+        own = sign[-1] if is_cased else _lower(sign[-1])
         if sign == "%":
             reached = set(range(min(reached), len(text) + 1)) if reached else reached
         else:
-            reached = {at + 1 for at in reached if at < len(text) and sign in ("_", text[at])}
+            reached = {at + 1 for at in reached if at < len(text) and (sign == "_" or own == text[at])}
     return len(text) in reached

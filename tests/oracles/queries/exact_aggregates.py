@@ -7,6 +7,7 @@ no value of a measure; both zeros are one.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,9 +35,8 @@ class Joined:
     ) -> dict[tuple[int, Any], tuple[list[Any], bool]]:
         """Return for each tick and group the measures, and whether HAVING holds."""
         found: dict[tuple[int, Any], list[Result]] = {}
-        for rows in self._results(sides, ()):
-            first = max(row["event_us"] for row in rows)
-            last = min(row["event_us"] + window for row, window in zip(rows, self.windows, strict=True))
+        for rows in self.results(sides):
+            first, last = self._together(rows)
             group = tuple(plain(rows[side][column]) for side, column in self.groups)
             for tick in ticks:
                 if first <= tick <= last:
@@ -49,21 +49,27 @@ class Joined:
             for at, results in found.items()
         }
 
-    def _results(self, sides: Sequence[Sequence[Row]], rows: Result) -> Iterator[Result]:
-        """Yield the results that begin with some rows."""
+    def results(self, sides: Sequence[Sequence[Row]], rows: Result = ()) -> Iterator[Result]:
+        """Yield the results that begin with some rows, all of which are in their windows at some time."""
         if len(rows) == len(sides):
             yield rows
             return
         for row in sides[len(rows)]:
             longer = (*rows, row)
-            if all(self._is_met(one, two, longer) for one, two in self.equal):
-                yield from self._results(sides, longer)
+            first, last = self._together(longer)
+            if first <= last and all(self._is_met(one, two, longer) for one, two in self.equal):
+                yield from self.results(sides, longer)
+
+    def _together(self, rows: Result) -> tuple[int, int]:
+        """Return from when to when some rows are in their windows."""
+        times = [row["event_us"] for row in rows]
+        return max(times), min(map(operator.add, times, self.windows))
 
     @staticmethod
     def _is_met(one: Place, two: Place, rows: Result) -> bool:
         if max(one[0], two[0]) != len(rows) - 1:
             return True
-        left, right = (rows[side][column] for side, column in (one, two))
+        left, right = rows[one[0]][one[1]], rows[two[0]][two[1]]
         return left is not None and right is not None and bool(plain(left) == plain(right))
 
 

@@ -1,9 +1,7 @@
 """Random aggregates of two to six streams, from the text of a query to its answers: what is wrong with them."""
 
-import itertools
 import operator
 import random
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -12,7 +10,6 @@ from typing import Any
 
 from lakehouse.algorithms.join_aggregate.choice import methods_for
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
-from tests.oracles.queries.conditions import condition_on
 from tests.oracles.queries.exact_aggregates import (
     Having,
     Joined,
@@ -24,7 +21,8 @@ from tests.oracles.queries.exact_aggregates import (
 )
 from tests.queries.aggregate.kept import Kept
 from tests.queries.declared_streams import SECOND, aggregate_of
-from tests.queries.exact_rows import FEW, SCALES, STREAMS, Row, value_of
+from tests.queries.drawn import BASES, Drawer
+from tests.queries.exact_rows import FEW, SCALES, STREAMS, Row
 
 # By kind the attributes of each side.
 SHAPES: dict[str, tuple[tuple[tuple[int, ...], ...], ...]] = {
@@ -46,28 +44,6 @@ SHAPES: dict[str, tuple[tuple[tuple[int, ...], ...], ...]] = {
         *(((0, 1), (1, 2), (0, 2), (2, 3), (3,)), ((0, 1, 2), (0, 3, 4), (1, 3, 5), (2, 4, 5))),
     ),
 }
-OF_TYPE = (
-    ("g", "t"),
-    ("g", "t"),
-    ("k", "id", "n", "m"),
-    ("k", "id", "n", "m"),
-    ("d",),
-    ("w",),
-    ("f", "h"),
-    ("p",),
-)
-OF_KIND = {"text": ("g", "t"), "number": ("k", *SCALES), "boolean": ("p",)}
-ROWS_OF_A_SIDE = {2: 12, 3: 8, 4: 6, 5: 4, 6: 3}
-# The first and the last day that timestamps of SQL have are among them.
-BASES = (
-    0,
-    0,
-    0,
-    -7 * SECOND,
-    2**53 // SECOND * SECOND + 1,
-    -62_135_596_800 * SECOND,
-    253_402_300_770 * SECOND,
-)
 SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     **{"<": operator.lt, "<=": operator.le, "=": operator.eq},
     **{"<>": operator.ne, ">=": operator.ge, ">": operator.gt},
@@ -113,42 +89,27 @@ class Case:
         return self.base_us + 20 * SECOND
 
 
-class _Drawer:
+class _Drawer(Drawer):
     """Draws a case, part by part."""
 
     def __init__(self, drawn: random.Random, kind: str) -> None:
-        self.drawn = drawn
-        self.attributes = drawn.choice(SHAPES[kind])
-        self.many = len(self.attributes)
-        self.streams = [drawn.choice("abc") for _ in range(self.many)]
-        # Values that a column of a stream has, of few.
-        self.few: dict[tuple[str, str], list[Any]] = {}
-        self.equal = self._equal()
+        super().__init__(drawn, drawn.choice(SHAPES[kind]))
         self.groups = self._groups()
         self.measures = self._measures()
 
     def case(self) -> Case:
         drawn = self.drawn
         base, every = drawn.choice(BASES), drawn.choice([1, 2, 2, 3]) * SECOND
-        rows = self._rows(base)
+        rows = self.rows(base)
         having = self._having(2) if drawn.random() < 0.7 else None
         windows = [drawn.randint(self.many // 2, 6) for _ in range(self.many)]
-        conditions = [f"s{one}.{left} = s{two}.{right}" for (one, left), (two, right) in self.equal]
-        filters: list[Callable[[Row], Any]] = []
-        for side in range(self.many):
-            is_filtered = drawn.random() < 0.6 / self.many
-            text, passes = self._filter(side, rows) if is_filtered else ("", lambda _: True)
-            conditions += [text] if text else []
-            filters.append(passes)
-        listed = ", ".join(
-            f"{each} s{side} [{windows[side]} SECONDS]" for side, each in enumerate(self.streams)
-        )
+        conditions, filters = self.conditions(rows)
         groups = [f"s{side}.{column}" for side, column in self.groups]
         outputs = [f"{each} AS g{number}" for number, each in enumerate(groups)]
         outputs += [f"{spelled(each)} AS m{number}" for number, each in enumerate(self.measures)]
         slack = drawn.choice([0, 2, 100])
         text = (
-            f"SELECT {', '.join(outputs)} FROM {listed} WHERE {' AND '.join(drawn.sample(conditions, len(conditions)))}"
+            f"SELECT {', '.join(outputs)} FROM {self.listed(windows)} WHERE {' AND '.join(conditions)}"
             f"{' GROUP BY ' if groups else ''}{', '.join(groups)}{f' HAVING {having[0]}' if having else ''}"
             f" EVERY {every // SECOND} SECONDS{f' SLACK {slack} SECONDS' if slack else ''}"
         )
@@ -157,24 +118,6 @@ class _Drawer:
         share = drawn.choice([0.0, 0.0, 0.0, 0.2, 0.6])
         retracted = frozenset(row["line"] for _, row in rows if drawn.random() < share)
         return Case(text, self.streams, joined, filters, rows, retracted, base, every)
-
-    def _equal(self) -> list[tuple[Place, Place]]:
-        """Return equal columns: each attribute is of a type, and on each side a column of it."""
-        drawn, free = self.drawn, [set[str](FEW) for _ in range(self.many)]
-        places: dict[int, list[Place]] = {}
-        for number in sorted({number for own in self.attributes for number in own}):
-            carriers = [side for side, own in enumerate(self.attributes) if number in own]
-            able = [each for each in OF_TYPE if all(free[side] & {*each} for side in carriers)]
-            columns = drawn.choice(able)
-            values = drawn.sample(FEW[columns[0]], 2)
-            for side in carriers:
-                column = drawn.choice(sorted(free[side] & {*columns}))
-                free[side].discard(column)
-                places.setdefault(number, []).append((side, column))
-                # Few rows of many streams would meet otherwise.
-                own = [values[0]] * (2 * self.many) + [values[1], None]
-                self.few.setdefault((self.streams[side], column), own)
-        return [both for of in places.values() for both in itertools.pairwise(of)]
 
     def _groups(self) -> list[Place]:
         found: dict[Place, None] = {}
@@ -196,37 +139,6 @@ class _Drawer:
             columns = [*SCALES, "g", "p"] if function == "count" else [*SCALES]
             found.add((function, side, self.drawn.choice(columns)))
         return sorted(found, key=repr)
-
-    def _rows(self, base: int) -> list[tuple[str, Row]]:
-        drawn, rows = self.drawn, list[tuple[str, Row]]()
-        for line in range(
-            drawn.randint(2 * self.many, self.many + ROWS_OF_A_SIDE[self.many] * (1 + len({*self.streams})))
-        ):
-            stream = drawn.choice(self.streams)
-            row = {name: self._value(stream, name) for name in FEW}
-            # Many streams are less often in their windows at once.
-            spread = 12 if self.many == 2 else 5
-            at = drawn.choice([drawn.randint(0, spread * SECOND), drawn.randint(0, spread) * SECOND])
-            rows.append((stream, row | {"event_us": base + at, "line": line}))
-        return rows
-
-    def _value(self, stream: str, name: str) -> Any:
-        if few := self.few.get((stream, name)):
-            return self.drawn.choice(few)
-        if name not in SCALES:
-            return self.drawn.choice([*FEW[name], None])
-        edges = 0.0 if self.many > 2 and self.drawn.random() < 0.7 else 0.5
-        found = value_of(self.drawn, name, 0, edges, 10 ** (36 if self.many == 2 else 33) - 1)
-        return float("nan") if SCALES[name] is None and self.drawn.random() < 0.03 else found
-
-    def _filter(self, side: int, rows: Sequence[tuple[str, Row]]) -> tuple[str, Callable[[Row], Any]]:
-        """Return a condition on a side that many rows pass, if there is one among some."""
-        own = [row for stream, row in rows if stream == self.streams[side]]
-        for _ in range(4):
-            node = condition_on(self.drawn, OF_KIND)
-            if 3 * sum(node.of(row) is True for row in own) >= len(own):
-                return re.sub(r"`(\w+)`", rf"s{side}.`\1`", node.sql), node.of
-        return "", lambda _: True
 
     def _having(self, depth: int) -> tuple[str, Having]:
         if depth and self.drawn.random() < 0.4:
@@ -304,22 +216,23 @@ def query_of(case: Case, drawn: random.Random) -> AggregateQuery:
 
 def asked(case: Case, query: AggregateQuery, drawn: random.Random) -> Kept:
     """Return a query that has taken all rows in, batch by batch, and been repaired."""
-    kept = Kept(query, drawn.choice([1, 2]), restarts=drawn.random() < 0.5)
     sides = [int(side.alias[1:]) for side in query.sides]
-    rest, known, until = case.rows, list[tuple[str, Row]](), case.base_us
+    known = [case.of_side(side, case.rows) for side in sides] if drawn.random() < 0.8 else None
+    kept = Kept(query, drawn.choice([1, 2]), drawn.random() < 0.5, known)
+    rest, gone, until = case.rows, list[tuple[str, Row]](), case.base_us
     while rest:
         size = drawn.choice([1, 1, 5, len(rest)])
         part, rest = rest[:size], rest[size:]
-        known += [each for each in part if each[1]["line"] in case.retracted]
+        gone += [each for each in part if each[1]["line"] in case.retracted]
         until = drawn.randint(until, case.base_us + 14 * SECOND) if rest else case.until_us
         kept.batch([case.of_side(side, part) for side in sides], until)
-        if known and (not rest or drawn.random() < 0.3):
+        if gone and (not rest or drawn.random() < 0.3):
             kept.repair()
             # A retraction is of one stream.
-            for stream in sorted({each for each, _ in known}):
-                own = [row for row in known if row[0] == stream]
+            for stream in sorted({each for each, _ in gone}):
+                own = [row for row in gone if row[0] == stream]
                 kept.withdraw([case.of_side(side, own) for side in sides])
-            known = []
+            gone = []
     kept.repair()
     return kept
 

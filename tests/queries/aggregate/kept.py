@@ -28,19 +28,24 @@ from lakehouse.queries.runtime.tasks.bucket import ATTEMPTS, Left, Segment
 from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.noted_rows import NotedRows
 from tests.oracles.queries.exact_aggregates import plain
-from tests.queries.exact_rows import STREAMS, Row, Source, raw
+from tests.queries.exact_rows import STREAMS, ReadOnce, Row, Source, raw, read
 
 
 @dataclass
 class Kept:
-    """A query kept current over buckets in memory, each batch by a process of its own where ``restarts``."""
+    """A query kept current over buckets in memory, each batch by a process of its own where ``restarts``.
+
+    ``known``: all rows of each side that will come, if they are to be read at once.
+    """
 
     query: AggregateQuery
     buckets: int
     restarts: bool = False
+    known: Sequence[Sequence[Row]] | None = None
 
     def __post_init__(self) -> None:
         self.shape = shape_of(self.query)
+        self.rows = ReadOnce(self._read, self.known)
         self.adding = Adding.of(self.query, self.shape, STREAMS)
         self.held = [HeldAggregate(self.query, self.shape) for _ in range(self.buckets)]
         self.left = [Left({}, ()) for _ in range(self.buckets)]
@@ -54,7 +59,7 @@ class Kept:
 
     def batch(self, rows: Sequence[Sequence[Row]], until_us: int | None) -> None:
         """Take rows of each side in and answer the ticks up to a time."""
-        both, parts, self.until_us = self._read(rows), [], until_us
+        both, parts, self.until_us = self.rows.of(rows), [], until_us
         for bucket in range(self.buckets):
             own = both.filter(pa.array(both["bucket"].to_numpy() == bucket)).combine_chunks()
             used = own.filter(pa.array(is_used(own)))
@@ -80,9 +85,7 @@ class Kept:
         """Return rows of each side as tasks read them."""
         wheres = tuple(side.where for side in self.query.sides)
         source = cast(RowSource, Source(tuple(map(raw, rows)), wheres))
-        sides = side_rows(source, self.query, STREAMS, self.buckets)
-        batches = [each for side in sides for each in side.rows.batches(["f"])]
-        return pa.Table.from_batches([each.cast(batches[0].schema) for each in batches])
+        return read(side_rows(source, self.query, STREAMS, self.buckets))
 
     @property
     def _schema(self) -> pa.Schema:
@@ -102,7 +105,7 @@ class Kept:
 
     def withdraw(self, rows: Sequence[Sequence[Row]]) -> None:
         """Take rows of each side away again; all that were logged are repaired."""
-        gone = self._read(rows)
+        gone = self.rows.of(rows)
         if not gone.num_rows:
             return
         last = max(held.online.last_us for held in self.held)

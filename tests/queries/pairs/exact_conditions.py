@@ -9,16 +9,18 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
+from lakehouse.algorithms.late_join.contract import Log, Pairs
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.algorithms.late_join.repair import missing_pairs
+from lakehouse.queries.pairs.held_join import policy_of
+from lakehouse.queries.pairs.parse import POLICIES
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import as_batch, side_rows
 from lakehouse.queries.runtime.source import RowSource
 from tests.oracles.queries.conditions import condition_on
 from tests.oracles.queries.exact_aggregates import plain
 from tests.queries.declared_streams import SECOND, join_of
-from tests.queries.exact_rows import FEW, SCALES, STREAMS, Row, Source, raw, value_of
+from tests.queries.exact_rows import FEW, SCALES, STREAMS, Row, Source, raw, read, value_of
 
 KEYS = ([("id", "id")], [("id", "id")], [("g", "t")], [("g", "t"), ("k", "k")], [("p", "p"), ("f", "h")])
 SIGNS = ("<", "<=", "=", "<>", ">=", ">")
@@ -26,35 +28,46 @@ Holds = Callable[[Row, Row], bool]
 
 
 def found(
-    query: PairsQuery, rows: tuple[Sequence[Row], Sequence[Row]], buckets: int = 2
+    query: PairsQuery, rows: tuple[Sequence[Row], Sequence[Row]], drawn: random.Random | None = None
 ) -> list[tuple[int, int]]:
-    """Return the pairs that a repair of every row finds in buckets; online those of rows at once are found."""
-    wheres = tuple(side.where for side in query.sides)
+    """Return the pairs that rows find in buckets, and those that a repair of what was logged does.
+
+    ``drawn``: rows come in any order and in batches, not all at once.
+    """
+    wheres, buckets = tuple(side.where for side in query.sides), 2 if query.is_divided else 1
     source = cast(RowSource, Source((raw(rows[0]), raw(rows[1])), wheres))
-    sides = side_rows(source, query, STREAMS, buckets)
-    times = [row["event_us"] for side in rows for row in side]
-    is_at_once = max(times) - min(times) < 100
-    batches = [batch for side in sides for batch in side.rows.batches(["f"])]
-    both, pairs = pa.Table.from_batches([each.cast(batches[0].schema) for each in batches]), []
+    both, pairs = read(side_rows(source, query, STREAMS, buckets)), list[tuple[int, int]]()
+    order, ends = [*range(both.num_rows)], [both.num_rows]
+    if drawn:
+        drawn.shuffle(order)
+        ends = sorted({both.num_rows, *(drawn.randint(0, both.num_rows) for _ in range(drawn.randint(0, 3)))})
+    both = both.take(pa.array(order, pa.int64()))
+    came = np.searchsorted(ends, np.arange(both.num_rows), side="right")
     for bucket in range(buckets):
-        own = both.filter(pa.array(both["bucket"].to_numpy() == bucket)).combine_chunks()
-        own = own.set_column(own.schema.get_field_index("row"), "row", own["source_line"])
-        batch = as_batch(own)
-        join = QJoin(query.condition, query.window_us, NeededSlack(0.9, 10**6, 10**5))
-        online = join.process(batch).pairs
-        everything, horizon = np.arange(len(batch)), np.full(len(batch), 2**40)
-        again = missing_pairs(query.condition, query.window_us, batch, everything, horizon)
-        at_once = sorted(zip(online.left.tolist(), online.right.tolist(), strict=True))
-        whole = sorted(zip(again.left.tolist(), again.right.tolist(), strict=True))
-        assert at_once == whole if is_at_once else {*at_once} <= {*whole}
-        pairs += whole
+        is_own = both["bucket"].to_numpy() == bucket
+        own, batches = both.filter(pa.array(is_own)).combine_chunks(), came[is_own]
+        join, logs = QJoin(query.condition, query.window_us, policy_of(query)), list[Log]()
+        lines, last = own["source_line"].to_pylist(), 0
+        for size in np.bincount(batches, minlength=len(ends)).tolist():
+            outcome = join.process(as_batch(own.slice(last, size), last))
+            last += size
+            logs.append(outcome.log)
+            pairs += _lines(outcome.pairs, lines)
+        missed, horizon_us = (
+            np.concatenate([getattr(each, name) for each in logs]) for name in ("row", "horizon_us")
+        )
+        repaired = missing_pairs(query.condition, query.window_us, as_batch(own, 0), missed, horizon_us)
+        pairs += _lines(repaired, lines)
     return sorted(pairs)
 
 
-def asked(condition: str) -> PairsQuery:
-    return join_of(
-        "q", f"SELECT a.id FROM a [RANGE 1 SECOND] JOIN b ON {condition} RECALL 0.9 OVER 1 MINUTE", STREAMS
-    )
+def _lines(pairs: Pairs, lines: Sequence[int]) -> list[tuple[int, int]]:
+    return [(lines[left], lines[right]) for left, right in zip(pairs.left, pairs.right, strict=True)]
+
+
+def asked(condition: str, clauses: str = "") -> PairsQuery:
+    text = f"SELECT a.id FROM a [RANGE 1 SECOND] JOIN b ON {condition} RECALL 0.9 OVER 1 MINUTE {clauses}"
+    return join_of("q", text, STREAMS)
 
 
 def numbers_of(left: Any, right: Any, is_exact: bool) -> tuple[Any, Any]:
@@ -167,8 +180,17 @@ def random_case(drawn: random.Random) -> tuple[str, Holds, tuple[list[Row], list
     return " AND ".join(conditions), whole, (one, two)
 
 
-def wrong(seed: int) -> str | None:
-    """Return a random condition whose pairs are not those of exact fractions, None if they are."""
-    text, holds, rows = random_case(random.Random(seed))
+def wrong(seed: int) -> tuple[str, str | None]:
+    """Return the policy of a random condition, and if its pairs are not those of exact fractions, its text."""
+    drawn = random.Random(seed)
+    text, holds, rows = random_case(drawn)
+    policy = drawn.choice([*POLICIES])
     expected = sorted((a["id"], b["id"]) for a in rows[0] for b in rows[1] if holds(a, b))
-    return f"{seed}: {text}" if found(asked(text), rows) != expected else None
+    query = asked(
+        text, f"POLICY {policy}{drawn.choice(['', '', ' SPARE 2 ROWS']) if policy != 'PAPER' else ''}"
+    )
+    try:
+        pairs = found(query, rows, drawn)
+    except Exception as error:
+        return query.policy, f"pairs {seed}: {text}, {policy}: {error!r}"
+    return query.policy, None if pairs == expected else f"pairs {seed}: {text}, {policy}"

@@ -75,6 +75,7 @@ def test_every_operator_occurs_in_them_negated_and_not() -> None:
     assert operators >= {
         "Like",
         "ILike",
+        "Escape",
         "negate",
         "In",
         "Between",

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.queries.language.arguments import unread
+from lakehouse.queries.language.patterns import like_regex
 from lakehouse.queries.language.text import DIALECT
 from lakehouse.spark.comparisons import COMPARISONS, compared, double, is_null, same
 from lakehouse.spark.row_hash import xxhash64
@@ -211,8 +212,10 @@ def _operation(node: exp.Expr, rows: pa.RecordBatch) -> Any:
     if name in COMPARISONS:
         return compared(name, one, _value(node.expression, rows))
     if name in ("Like", "ILike"):
-        is_like = _like(_text(one), node.expression.this, is_cased=name == "Like")
+        is_like = _like(_text(one), node, node.parent)
         return pc.invert(is_like) if node.args.get("negate") else is_like
+    if name == "Escape":
+        return one
     if name in ("Lower", "Upper"):
         return _cased(_text(one), name.lower())
     if name in _RECKONED:
@@ -230,11 +233,23 @@ def _operation(node: exp.Expr, rows: pa.RecordBatch) -> Any:
     raise ValueError(f"expected an operator that conditions have, found {name}")
 
 
-def _like(one: Any, pattern: str, is_cased: bool) -> Any:
-    """Match texts with a pattern; without case, each character is compared in lower case."""
-    if is_cased:
-        return pc.match_like(one, pattern)
-    return pc.match_like(pc.utf8_lower(one), pc.utf8_lower(pa.scalar(pattern)).as_py())
+def _like(one: Any, node: exp.Expr, above: exp.Expr | None) -> Any:
+    """Match texts with the pattern of LIKE, or of ILIKE, which compares each character in lower case.
+
+    ``above``: the node around it, of which ESCAPE is the pattern's. What is escaped is matched by a regular expression:
+    ``match_like`` does not find a backslash at either end of a pattern.
+    """
+    from sqlglot import exp
+
+    cased: Callable[[str], str] = _lower if isinstance(node, exp.ILike) else str
+    one, pattern = pc.utf8_lower(one) if cased is _lower else one, node.expression.this
+    if isinstance(above, exp.Escape):
+        return pc.match_substring_regex(one, like_regex(pattern, above.expression.this, cased))
+    return pc.match_like(one, cased(pattern))
+
+
+def _lower(text: str) -> str:
+    return str(pc.utf8_lower(pa.scalar(text)).as_py())
 
 
 def _reckoned(name: str, one: Any, two: Any) -> Any:

@@ -1,0 +1,152 @@
+"""A join of three streams or more kept current in memory: batches joined each way, restarts, late rows, repair."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.algorithms.late_join.policy_by_stream import held_us
+from lakehouse.queries.multiway.centre import Planner, counts_of
+from lakehouse.queries.multiway.plain import RESULT, PlainPlaces, used_rows
+from lakehouse.queries.multiway.pruned import Route, RoutePlaces, passing, whole_routes
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.multiway.reach import Reach, policy_of
+from lakehouse.queries.multiway.repair import RepairPlaces
+from lakehouse.queries.multiway.rows import keyed, side_columns
+from lakehouse.queries.runtime.recall.needed_slack import summed
+from lakehouse.queries.runtime.tasks.arrow_sql import one_batch
+from tests.queries.exact_rows import STREAMS, ReadOnce, Row, Source, raw, read
+
+# How a batch is joined: from raw, from windows of all its rows, or from those of keys that can join.
+WAYS = ("plain", "windows", "pruned")
+PLACES = 2
+Values = tuple[tuple[int, ...], list[Any]]
+
+
+@dataclass
+class KeptJoin:
+    """A query kept current over places in memory, each batch by a process of its own.
+
+    ``known``: all rows of each side that will come, if they are to be read at once.
+    """
+
+    query: MultiwayQuery
+    slots: int
+    known: Sequence[Sequence[Row]] | None = None
+    results: list[Values] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.of = ReadOnce(self._read, self.known).of
+        self.policy = policy_of(self.query)
+        self.rows = list[pa.Table]()
+        self.lines: dict[int, int] = {}
+        self.reach: dict[int, Reach] = {}
+        self.repaired = 0
+        self.until_us: int | None = None
+        self.state: dict[str, bytes] = {}
+
+    def batch(self, sides: Sequence[Sequence[Row]], until_us: int | None, way: str) -> None:
+        """Take rows of each side in, with the time that all streams have passed then."""
+        number = len(self.reach) + 1
+        reach = self.reach[number] = Reach(self.query, self.until_us, self._slacks(number))
+        own = self.of(sides)
+        self.lines |= dict(zip(own["row"].to_pylist(), own["source_line"].to_pylist(), strict=True))
+        self.rows.append(own.append_column("taken", pa.repeat(pa.scalar(number, pa.int64()), own.num_rows)))
+        times = [row["event_us"] for rows in sides for row in rows]
+        join = {"plain": self._plain, "windows": self._windows, "pruned": self._pruned}[way]
+        found = join(reach, number, min(times, default=None), until_us)
+        if self.policy is not None and reach.time_us is not None:
+            told = [
+                found[name].to_pylist() if name in found.column_names else []
+                for name in ("f_needed", "f_lags")
+            ]
+            counts = [summed(self.policy, filter(None, each)) for each in told]
+            self.policy.learn(reach.time_us, reach.slack_us, *counts)
+        self.until_us = until_us
+
+    def repair(self) -> None:
+        """Add what late rows lack."""
+        known = {number: each for number, each in self.reach.items() if number > self.repaired}
+        self.repaired = len(self.reach)
+        self._run(RepairPlaces(self.query, known, 0), pa.concat_tables(self.rows))
+
+    def _slacks(self, number: int) -> tuple[int, ...]:
+        """Return how much longer than its window rows of each side are held; none comes back that has left."""
+        if self.policy is None or self.until_us is None:
+            return (self.query.slack_us,) * len(self.query.sides)
+        slack_us, before = held_us(self.policy.latest_us(self.until_us)), self.reach.get(number - 1)
+        if before is None or before.time_us is None:
+            return slack_us
+        most_us = (self.until_us - before.time_us + each for each in before.slack_us)
+        return tuple(map(min, slack_us, most_us))
+
+    def _read(self, sides: Sequence[Sequence[Row]]) -> pa.Table:
+        """Return rows of each side as tasks read them."""
+        source = Source(tuple(map(raw, sides)), tuple(side.where for side in self.query.sides))
+        columns = [keyed(side_columns(self.query, STREAMS, side), PLACES) for side in range(len(sides))]
+        return read(source.read(side, own) for side, own in enumerate(columns))
+
+    def _seen(self, number: int, since_us: Sequence[int | None]) -> pa.Table:
+        """Return the rows of a batch, and those of earlier ones that are in their windows."""
+        rows = pa.concat_tables(self.rows)
+        is_new = pc.equal(rows["taken"], number)
+        is_seen = is_new
+        for side, since in enumerate(since_us):
+            own = pc.equal(rows["side"], side)
+            is_met = own if since is None else pc.and_(own, pc.greater_equal(rows["event_us"], since))
+            is_seen = pc.or_(is_seen, is_met)
+        return rows.append_column("is_new", is_new).filter(is_seen)
+
+    def _plain(self, reach: Reach, number: int, oldest_us: int | None, _: int | None) -> pa.Table:
+        self.state = {}
+        return self._run(
+            PlainPlaces(self.query, reach, number), self._seen(number, reach.since_us(oldest_us))
+        )
+
+    def _windows(self, reach: Reach, number: int, oldest_us: int | None, _: int | None) -> pa.Table:
+        self.state, routes = {}, tuple(whole_routes(len(self.query.sides)))
+        rows = used_rows(self._seen(number, reach.since_us(oldest_us)))
+        return self._run(RoutePlaces(reach, routes, self.slots), rows)
+
+    def _pruned(self, reach: Reach, number: int, _: int | None, until_us: int | None) -> pa.Table:
+        query, many = self.query, len(self.query.sides)
+        transfer = [[float(one != two) * (1 + one) for two in range(many)] for one in range(many)]
+        planner = Planner(query, transfer, self.slots, self.state)
+        next_us = reach.at_us
+        if query.recall is None and until_us is not None:
+            next_us = until_us - query.slack_us
+        rows = used_rows(self._seen(number, reach.since_us()))
+        new, earlier = (
+            counts_of(rows.filter(own), query, self.slots, next_us)
+            for own in (rows["is_new"], pc.invert(rows["is_new"]))
+        )
+        if not planner.knows_windows and number > 1:
+            planner.remember(earlier, reach.at_us)
+        blocks = planner.plan(new, reach.at_us)
+        routes = [Route.of(block) for block in blocks if block.visits]
+        self.state = planner.state()
+        parts = [self._passing(rows, routes, side) for side in range(many)]
+        return self._run(RoutePlaces(reach, tuple(routes), self.slots), pa.concat_tables(parts))
+
+    def _passing(self, rows: pa.Table, routes: Sequence[Route], side: int) -> pa.Table:
+        """Return the rows of a side of which some block has or meets the slot."""
+        own, passes = rows.filter(pc.equal(rows["side"], side)), passing(routes, side, self.slots)
+        return own if passes is None else own.filter(pa.array(passes(one_batch(own))))
+
+    def _run(self, kernel: Any, rows: pa.Table) -> pa.Table:
+        """Return what places answer, whose results are kept."""
+        answers = []
+        for place in range(PLACES):
+            own = rows.filter(pc.equal(rows["bucket"], place)).combine_chunks()
+            if own.num_rows:
+                answers.append(kernel(place, own))
+        if not answers:
+            return pa.table({})
+        found = pa.concat_tables(answers, promote_options="permissive")
+        names = [f"{RESULT}_{each.name}" for each in self.query.outputs]
+        for row in found.filter(pc.equal(found["kind"], RESULT)).to_pylist():
+            lines = tuple(self.lines[each] for each in row[f"{RESULT}_row_ids"])
+            self.results.append((lines, [row[name] for name in names]))
+        return found
