@@ -27,7 +27,7 @@ from lakehouse.ingest.parser.plain_lines import text_array
 _EXPECTED = {
     "influx": "measurement,tag=a field=1 1769904000000000000",
     "prometheus": 'name{label="a"} 1 1769904000000',
-    "remote-write": "a block of snappy around a WriteRequest, version 1",
+    "remote-write": "a block of snappy around a request of protobuf",
     "otlp": 'an object with the list "resourceMetrics"',
     "nmea": "a sentence with a right checksum, such as $GPRMC,...*6A",
 }

@@ -51,12 +51,25 @@ MESSAGES: dict[str, list[tuple[str, int, str, bool]]] = {
     ],
     "MetricMetadata": [("type", 1, "int32", False), ("metric_family_name", 2, "string", False)],
     "WriteRequest": [("timeseries", 1, "TimeSeries", True), ("metadata", 3, "MetricMetadata", True)],
+    # io/prometheus/write/v2/types.proto
+    "SampleV2": [
+        ("value", 1, "double", False),
+        ("timestamp", 2, "int64", False),
+        ("start_timestamp", 3, "int64", False),
+    ],
+    "Metadata": [("type", 1, "int32", False), ("help_ref", 3, "uint32", False)],
+    "TimeSeriesV2": [
+        *(("labels_refs", 1, "uint32", True), ("samples", 2, "SampleV2", True)),
+        *(("histograms", 3, "Histogram", True), ("exemplars", 4, "Exemplar", True)),
+        ("metadata", 5, "Metadata", False),
+    ],
+    "Request": [("symbols", 4, "string", True), ("timeseries", 5, "TimeSeriesV2", True)],
 }
 STALE = struct.unpack("<d", struct.pack("<Q", 0x7FF0000000000002))[0]
 
 
-def request_class() -> Any:
-    """Return protobuf's class of a WriteRequest."""
+def request_classes() -> list[Any]:
+    """Return protobuf's classes of the requests of both versions."""
     file = descriptor_pb2.FileDescriptorProto(name="remote.proto", package="prometheus", syntax="proto3")
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
@@ -68,10 +81,11 @@ def request_class() -> Any:
                 part.type = getattr(part, f"TYPE_{kind.upper()}")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("prometheus.WriteRequest"))
+    found = [pool.FindMessageTypeByName(f"prometheus.{name}") for name in ("WriteRequest", "Request")]
+    return [message_factory.GetMessageClass(each) for each in found]
 
 
-REQUEST = request_class()
+REQUEST, REQUEST_2 = request_classes()
 
 
 def compressed(content: bytes) -> bytes:
@@ -82,6 +96,22 @@ def compressed(content: bytes) -> bytes:
 def body(series: Any, **more: Any) -> bytes:
     """Return the body of a request."""
     return compressed(REQUEST(timeseries=series, **more).SerializeToString())
+
+
+def body_2(series: Any, symbols_last: bool = False) -> bytes:
+    """Return the body of a request of version 2 with the series that one of version 1 would have."""
+    symbols = {"": 0}
+
+    def numbers(labels: Any) -> list[int]:
+        texts = [text for label in labels for text in (label["name"], label["value"])]
+        return [symbols.setdefault(text, len(symbols)) for text in texts]
+
+    own = [{**each, "labels_refs": numbers(each["labels"])} for each in series]
+    for each in own:
+        del each["labels"]
+    parts = [REQUEST_2(timeseries=own), REQUEST_2(symbols=list(symbols))]
+    contents = [part.SerializeToString() for part in parts]
+    return compressed(b"".join(contents if symbols_last else contents[::-1]))
 
 
 def one(name: str, *samples: tuple[float, int], **labels: str) -> dict[str, Any]:
@@ -106,24 +136,23 @@ SERIES = st.tuples(
 )
 
 
-@given(st.lists(SERIES, max_size=4))
+@given(st.lists(SERIES, max_size=4), st.booleans())
 def test_any_samples_read_back_with_their_labels_to_the_last_digit(
-    series: list[tuple[str, dict[str, str], list[tuple[float, int]]]],
+    series: list[tuple[str, dict[str, str], list[tuple[float, int]]]], symbols_last: bool
 ) -> None:
-    content = body(
-        [
-            {
-                "labels": [{"name": n, "value": v} for n, v in {"__name__": name, **labels}.items()],
-                "samples": [{"value": value, "timestamp": time} for value, time in samples],
-            }
-            for name, labels, samples in series
-        ]
-    )
-
-    found = samples_of(content)
-
+    written = [
+        {
+            "labels": [{"name": n, "value": v} for n, v in {"__name__": name, **labels}.items()],
+            "samples": [{"value": value, "timestamp": time} for value, time in samples],
+        }
+        for name, labels, samples in series
+    ]
     expected = [(name, labels, repr(value), str(time)) for name, labels, own in series for value, time in own]
-    assert [(each["name"], each["labels"], each["value"], each["time"]) for each in found] == expected
+
+    for content in (body(written), body_2(written, symbols_last)):
+        found = samples_of(content)
+
+        assert [(each["name"], each["labels"], each["value"], each["time"]) for each in found] == expected
 
 
 def stream_of(path: Path, **table: Any) -> Stream:
@@ -173,8 +202,13 @@ def test_messages_of_a_topic_are_bodies_too() -> None:
     assert second.startswith("malformed: expected a body of remote-write")
 
 
-# A series as version 2 has it, and as fields in fields without an end.
-VERSION_2 = b"\x22\x00\x2a\x04\x0a\x02\x01\x02"
+# A series of version 2 that names a symbol which is not there, one whose last label has no value, and one whose number
+# does not end; fields in fields without an end.
+UNKNOWN, HALF, CUT = (
+    b"\x22\x00\x2a\x04\x0a\x02\x00\x01",
+    b"\x22\x00\x2a\x03\x0a\x01\x00",
+    b"\x2a\x03\x0a\x01\x80",
+)
 DEEP = b"".join(b"\x0a" + bytes([n]) for n in range(120, 0, -2))
 
 
@@ -187,7 +221,9 @@ DEEP = b"".join(b"\x0a" + bytes([n]) for n in range(120, 0, -2))
         b"\x00",
         b"# HELP up\nup 1\n",
         SCRAPE[:-3],
-        compressed(VERSION_2),
+        compressed(UNKNOWN),
+        compressed(HALF),
+        compressed(CUT),
         compressed(b"\x0a\xff\xff\xff\xff\x0f"),
         compressed(b"\x0b\x00"),
         compressed(b"\x0a\x04\x0a\x02\x08\x05"),
@@ -205,6 +241,16 @@ def test_what_is_no_body_or_claims_more_than_there_is_is_refused(content: bytes)
         samples_of(content)
 
 
+def test_labels_of_version_2_may_be_numbered_one_by_one() -> None:
+    # Field 1 as numbers of their own, symbols behind it, and what version 2 knows besides.
+    series = b"\x08\x01\x08\x02\x12\x09\x09" + struct.pack("<d", 2.5) + b"\x2a\x02\x08\x01"
+    texts = b"".join(b"\x22" + bytes([len(text)]) + text for text in (b"", b"__name__", b"up"))
+
+    [sample] = samples_of(compressed(b"\x2a" + bytes([len(series)]) + series + texts))
+
+    assert sample == {"name": "up", "labels": {}, "value": "2.5", "time": "0", "stale": False}
+
+
 def test_fields_in_fields_are_not_followed() -> None:
     assert samples_of(compressed(b"\x1a" + bytes([len(DEEP)]) + DEEP)) == []
 
@@ -213,10 +259,12 @@ def test_a_body_that_inflates_to_millions_of_samples_or_labels_needs_the_memory_
     many = compressed(b"\x0a\x02\x12\x00" * 150_000)
     wide = body([one("up", (1.0, 1), **{f"l{number}": "" for number in range(2_000)})])
     long = body([one("up", *[(1.0, 1)] * 15_000, path="x" * 5_000)])
+    wide_2 = body_2([one("up", (1.0, 1), **{f"l{number}": "" for number in range(2_000)})])
+    symbols = compressed(b"\x22\x00" * 1_500_000)
 
     tracemalloc.start()
     found = len(samples_of(many))
-    for each in (wide, long):
+    for each in (wide, long, wide_2, symbols):
         with pytest.raises(ValueError, match="too many"):
             samples_of(each)
     peak = tracemalloc.get_traced_memory()[1]
@@ -226,7 +274,9 @@ def test_a_body_that_inflates_to_millions_of_samples_or_labels_needs_the_memory_
 
 
 def test_a_damaged_body_is_one_rejected_record_or_rows(tmp_path: Path) -> None:
+    second = body_2([one("up", (1.0, 1), job="a"), one("gone", (2.0, 2))])
     files = [*damaged(SCRAPE, "", 60, seed=3), *truncated(SCRAPE, "", step=5)]
+    files += [*damaged(second, "2", 60, seed=3), *truncated(second, "2", step=5)]
     for name, content in files:
         (tmp_path / name).write_bytes(content)
 
