@@ -1,4 +1,4 @@
-"""A thousand revised rows behind up to ten million, beside what DuckDB and Delta take for a MERGE of the same; no JVM.
+"""A thousand revised rows behind up to ten million, beside what DuckDB, delta-rs and Delta on Spark take for a MERGE.
 
     python -m tests.benchmarks.revisions [--quick] [--json]
 
@@ -7,18 +7,21 @@ has ten gauges' rows of about a day, ``scattered`` rows of any. Of each kind the
 (newer rows are found, older ones leave raw, their nodes are built again), ``rollup_s``, ``publish_s``, and
 ``question_s``, the sum by gauge over all days. ``publish_in_full_s``: all nodes are published anew, without sharing.
 
-``duckdb_merge_s`` and ``deltalake_merge_s`` take the same batch into one table of the same rows: DuckDB by an update
-with an index on the identity, delta-rs by MERGE with bounds of its times. ``duckdb_days_s`` sums by gauge and hour
-again for the days concerned, ``duckdb_all_s`` for all; ``duckdb_question_s`` sums the rows by gauge. ``--quick``:
-behind twenty thousand rows, once.
+``duckdb_merge_s``, ``deltalake_merge_s`` and ``spark_merge_s`` take the same batch into one table of the same rows:
+DuckDB by an update with an index on the identity, delta-rs and delta-spark (in one warm session, with deletion vectors)
+by MERGE with bounds of its times. ``duckdb_days_s`` sums by gauge and hour again for the days concerned,
+``duckdb_all_s`` for all; ``duckdb_question_s`` sums the rows by gauge. Each turn prints a line on standard error when
+it is over, and a full run writes a page after each kind of batch. ``--quick``: behind twenty thousand rows, once,
+without Spark.
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,7 +35,8 @@ from deltalake import DeltaTable, write_deltalake
 from jobs import build_rollups, ingest, publish
 from lakehouse.serving.ask.ask import ask
 from lakehouse.settings import Settings, load_settings
-from lakehouse.spark.session import LazySession
+from lakehouse.spark.session import LazySession, started_session
+from tests.benchmarks.page import table, write
 from tests.benchmarks.parts import run_parts
 
 if TYPE_CHECKING:
@@ -56,6 +60,15 @@ columns.ts = "int"
 """
 SIZES, QUICK_SIZES = (100_000, 1_000_000, 10_000_000), (20_000,)
 FILE_ROWS, REVISED, ROUNDS, SITES = 1_000_000, 1_000, 3, 100
+KINDS = ("one_day", "scattered")
+# What a peer does for what ours does in ingest, rollup and publish; Delta's tables have no sums.
+_PEERS = (
+    ("DuckDB, sums of days", ("duckdb_merge_s", "duckdb_days_s")),
+    ("DuckDB, all sums", ("duckdb_merge_s", "duckdb_all_s")),
+    ("its question", ("duckdb_question_s",)),
+    ("delta-rs", ("deltalake_merge_s",)),
+    ("delta-spark", ("spark_merge_s",)),
+)
 DAY_US = 86_400_000_000
 T0, SPAN_US = 1_600_000_000_000_000 // DAY_US * DAY_US, 90 * DAY_US
 Numbers = npt.NDArray[np.int64]
@@ -63,39 +76,61 @@ Numbers = npt.NDArray[np.int64]
 
 def figures(quick: bool) -> dict[str, Any]:
     """Return by rows held and kind of batch what each step took."""
-    found = {}
+    found: dict[str, Any] = {}
     for size in QUICK_SIZES if quick else SIZES:
         with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
-            found[str(size)] = _measured(Path(name), size, 1 if quick else ROUNDS)
+            spark = None if quick else started_session(Settings(home=Path(name) / "spark"))
+            _measure(Path(name), size, 1 if quick else ROUNDS, spark, found.setdefault(str(size), {}))
+            if spark is not None:
+                write_page(found)
+                spark.stop()
     return {"revisions": found}
 
 
-def _measured(folder: Path, size: int, rounds: int) -> dict[str, Any]:
+def write_page(found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write seconds of each step, and those of all our steps as a multiple of each peer's."""
+    heads = ["rows held", "batch", "ingest", "rollup", "publish", "question", *(name for name, _ in _PEERS)]
+    rows = [
+        [int(size), kind, *(took[f"{step}_s"] for step in ("ingest", "rollup", "publish", "question"))]
+        + [sum(took[part] for part in parts) for _, parts in _PEERS]
+        for size, kinds in found.items()
+        for kind, took in kinds.items()
+        if kind in KINDS
+    ]
+    write("revisions", "revisions", "A thousand revised rows", __doc__ or "", table(heads, rows))
+
+
+def _measure(folder: Path, size: int, rounds: int, spark: SparkSession | None, found: dict[str, Any]) -> None:
     (folder / "tidemark.toml").write_text(DECLARED)
     (folder / "landing").mkdir()
     settings = load_settings(folder / "tidemark.toml")
-    ours, peers = _Ours(settings), _Peers(folder)
+    ours, peers = _Ours(settings), _Peers(folder, spark)
     for start in range(0, size, FILE_ROWS):
         rows = _rows(np.arange(start, min(size, start + FILE_ROWS)), size, "P")
         pq.write_table(rows, folder / "landing" / f"{start:09}.parquet")
         peers.hold(rows)
-    peers.begin()
-    for step in (ours.ingest, ours.rollup, ours.publish):
-        step()
-    dice, found = np.random.default_rng(1), dict[str, Any]()
-    for kind in ("one_day", "scattered"):
+    first = {"begin_peers_s": peers.begin} | ours.steps()
+    _say(size, "first", {name: _seconds(step) for name, step in first.items()})
+    dice = np.random.default_rng(1)
+    for kind in KINDS:
         times: dict[str, list[float]] = {}
         for turn in range(1 + rounds):
             rows = _rows(_chosen(kind, size, dice), size, f"A{turn}")
             pq.write_table(rows, folder / "landing" / f"{kind}-{turn}.parquet")
-            for name, step in (ours.steps() | peers.steps(rows)).items():
-                seconds = _seconds(step)
-                # The first turn warms up.
-                if turn:
-                    times.setdefault(name, []).append(seconds)
+            took = {name: _seconds(step) for name, step in (ours.steps() | peers.steps(rows)).items()}
+            _say(size, f"{kind} {turn}", took)
+            # The first turn warms up.
+            for name, seconds in took.items() if turn else ():
+                times.setdefault(name, []).append(seconds)
         ours.compare(peers)
         found[kind] = {name: round(statistics.median(each), 4) for name, each in times.items()}
-    return found | {"publish_in_full_s": round(_seconds(lambda: ours.publish(in_full=True)), 4)}
+    found["publish_in_full_s"] = round(_seconds(lambda: ours.publish(in_full=True)), 4)
+    _say(size, "at last", {"publish_in_full_s": found["publish_in_full_s"]})
+
+
+def _say(size: int, what: str, took: Mapping[str, float]) -> None:
+    figures = ", ".join(f"{name} {seconds:.3f}" for name, seconds in took.items())
+    print(f"{size:>12,} {what}: {figures}", file=sys.stderr, flush=True)
 
 
 class _Ours:
@@ -132,10 +167,11 @@ class _Ours:
 
 
 class _Peers:
-    """One table of the same rows in DuckDB, and one in Delta."""
+    """One table of the same rows in DuckDB, one in Delta, and a copy of that for Spark if there is one."""
 
-    def __init__(self, folder: Path) -> None:
-        self._delta = str(folder / "delta")
+    def __init__(self, folder: Path, spark: SparkSession | None) -> None:
+        self._spark, self._folder = spark, folder
+        self._delta, self._of_spark = str(folder / "delta"), f"delta.`{folder / 'of_spark'}`"
         self._duckdb = duckdb.connect(str(folder / "peer.duckdb"))
         self._duckdb.execute(
             "CREATE TABLE flow (ts BIGINT, site VARCHAR, value DECIMAL(18, 1), code VARCHAR)"
@@ -145,21 +181,30 @@ class _Peers:
         """Add rows of the time before; those of the batch are looked up by their identity."""
         self._duckdb.execute("INSERT INTO flow FROM rows")
         write_deltalake(self._delta, rows, mode="append")
+        if self._spark is not None:
+            write_deltalake(self._folder / "of_spark", rows, mode="append")
 
     def begin(self) -> None:
-        """Index the identity, and make the table of sums."""
+        """Index the identity, make the table of sums, and let Spark mark rows as deleted."""
         self._duckdb.execute("CREATE UNIQUE INDEX place ON flow (site, ts)")
         self._sum_all()
+        if self._spark is not None:
+            marks = "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+            self._spark.sql(f"ALTER TABLE {self._of_spark} {marks}")
 
     def steps(self, rows: pa.Table) -> dict[str, Callable[[], object]]:
         """Return what a batch takes."""
-        return {
+        steps: dict[str, Callable[[], object]] = {
             "duckdb_merge_s": lambda: self._merge(rows),
             "duckdb_days_s": lambda: self._sum_days(rows),
             "duckdb_all_s": self._sum_all,
             "duckdb_question_s": self.ask,
             "deltalake_merge_s": lambda: self._merge_delta(rows),
         }
+        if (spark := self._spark) is not None:
+            pq.write_table(rows, self._folder / "batch.parquet")
+            steps["spark_merge_s"] = lambda: self._merge_spark(spark, rows)
+        return steps
 
     def ask(self) -> dict[str, float]:
         """Return the sum of each gauge."""
@@ -174,11 +219,13 @@ class _Peers:
         self._duckdb.execute("CHECKPOINT")
 
     def _merge_delta(self, rows: pa.Table) -> None:
-        ends = pa.compute.min_max(rows["ts"]).as_py()
-        within = f"held.ts >= {ends['min']} AND held.ts <= {ends['max']}"
-        same = f"held.site = new.site AND held.ts = new.ts AND {within}"
-        merge = DeltaTable(self._delta).merge(rows, same, source_alias="new", target_alias="held")
+        merge = DeltaTable(self._delta).merge(rows, _same(rows), source_alias="new", target_alias="held")
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def _merge_spark(self, spark: SparkSession, rows: pa.Table) -> None:
+        new = f"parquet.`{self._folder / 'batch.parquet'}`"
+        updated = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        spark.sql(f"MERGE INTO {self._of_spark} held USING {new} new ON {_same(rows)} {updated}")
 
     def _sum_all(self) -> None:
         self._duckdb.execute(f"CREATE OR REPLACE TABLE hours AS {_SUMMED} FROM flow GROUP BY ALL")
@@ -192,6 +239,12 @@ class _Peers:
 
 
 _SUMMED = f"SELECT site, ts // {DAY_US // 24} AS hour, count(*), sum(value), min(value), max(value), min(ts), max(ts)"
+
+
+def _same(rows: pa.Table) -> str:
+    """Return the condition of a MERGE, with the ends of the times, by which files are left out."""
+    ends = pa.compute.min_max(rows["ts"]).as_py()
+    return f"held.site = new.site AND held.ts = new.ts AND held.ts BETWEEN {ends['min']} AND {ends['max']}"
 
 
 def _seconds(run: Callable[[], object]) -> float:
