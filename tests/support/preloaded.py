@@ -10,7 +10,7 @@ import pkgutil
 from importlib import import_module
 
 from infra import compile_kernels
-from lakehouse.serving.publish.macros import bound, macros
+from lakehouse.serving.publish.macros import bound, macros, unfilled
 
 JOBS = (
     *("build_rollups", "ingest", "maintain", "maintain_queries", "merge_raw", "publish"),
@@ -30,5 +30,6 @@ for name in LATER:
     import_module(name)
 for compile_loops in compile_kernels.STEPS:
     compile_loops()
+unfilled()
 for is_shared in (False, True):
     bound(macros(is_shared=is_shared))

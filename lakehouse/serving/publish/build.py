@@ -17,7 +17,7 @@ from lakehouse.algorithms.rollup.refinement import MOST_SERIES, refinements
 from lakehouse.config.durations import format_duration
 from lakehouse.serving.literals import literal, parquet, row, text
 from lakehouse.serving.publish.changes import combined_of, write_changed
-from lakehouse.serving.publish.macros import create_macros, tables, views
+from lakehouse.serving.publish.macros import create_macros, create_tables, views
 from lakehouse.serving.publish.node_rows import Numbered, folded_nodes, write_rows
 from lakehouse.serving.publish.query_snapshot import QuerySnapshot, take_queries, write_queries
 from lakehouse.serving.publish.snapshot import (
@@ -74,9 +74,7 @@ def write_tables(
     version may share with it. ``withheld``: streams that keep their state of ``previous``. Raises ValueError if the
     version before is not the one that a stream's changes follow.
     """
-    with transaction(connection):
-        for created in tables():
-            connection.execute(created)
+    create_tables(connection, folder)
     # There may be many folded nodes, but few changed ones.
     is_large = folder is not None and any(stream.changed is None for stream in streams)
     draft = draft_path(folder / "segments", f"{version:08d}") if folder and is_large else None
@@ -144,12 +142,15 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
         write_changed(connection, one)
     else:
         write_rows(connection, one, folded_nodes(stream), "fresh.segment.")
-    _write_node_counts(connection, one)
-    groupings = _groupings(connection, one)
-    for place, measure in enumerate(one.measures):
-        _write_ladder(connection, one, place, measure, groupings)
-    _write_levels(connection, one)
-    of_stream = f"WHERE stream_id = {one.number}"
+    with transaction(connection):
+        _write_node_counts(connection, one)
+        _write_ladder(connection, one)
+        _write_levels(connection, one)
+        _write_facts(connection, one)
+
+
+def _write_facts(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+    stream, of_stream = one.stream, f"WHERE stream_id = {one.number}"
     count = one.known_series + _scalar(connection, f"SELECT count(*) FROM fresh.segment.series {of_stream}")
     nodes = _scalar(connection, f"SELECT sum(stored) FROM node_counts {of_stream}")
     values = (
@@ -231,44 +232,41 @@ def _counted_before(one: Numbered, changed: ChangedNodes) -> str:
     """
 
 
-def _write_ladder(
-    connection: duckdb.DuckDBPyConnection,
-    one: Numbered,
-    place: int,
-    measure: PublishedMeasure,
-    groupings: Sequence[dict[str, Any]],
-) -> None:
-    stream = one.stream
-    decimals = measure.decimals if measure.is_exact else None
-    connection.execute(
-        "INSERT INTO measures VALUES "
-        + row(
+def _write_ladder(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+    """Write the stream's measures, and a row of the ladder for each of their levels."""
+    groupings = _groupings(connection, one)
+    measures: list[tuple[Any, ...]] = []
+    ladder: list[tuple[Any, ...]] = []
+    for place, measure in enumerate(one.measures):
+        decimals = measure.decimals if measure.is_exact else None
+        measures.append(
             (
-                *(stream.name, measure.name, measure.type, decimals, one.first_slot(place)),
+                *(one.stream.name, measure.name, measure.type, decimals, one.first_slot(place)),
                 *(measure.is_counter, measure.default_agg),
             )
         )
-    )
+        ladder += _steps(one, place, measure, groupings)
+    for table, rows in (("measures", measures), ("ladder", ladder)):
+        connection.execute(f"INSERT INTO {table} VALUES {', '.join(map(row, rows))}")
+
+
+def _steps(
+    one: Numbered, place: int, measure: PublishedMeasure, groupings: Sequence[dict[str, Any]]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of the ladder of one measure, finest level first."""
+    stream = one.stream
+    decimals = measure.decimals if measure.is_exact else None
     for index, level in enumerate(stream.levels):
         coarser = stream.levels[index + 1].width_us if index + 1 < len(stream.levels) else 0
         finer = stream.horizons[index - 1] if index else _NEVER
-        values = (
-            *(
-                stream.name,
-                measure.name,
-                index + 1,
-                one.first_slot(place, index + 1),
-                level.width_us,
-                coarser,
-                finer,
-            ),
-            stream.horizons[index] if stream.horizons else KEPT_FOREVER_US,
+        yield (
+            *(stream.name, measure.name, index + 1, one.first_slot(place, index + 1)),
+            *(level.width_us, coarser, finer, stream.horizons[index] if stream.horizons else KEPT_FOREVER_US),
             *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream, measure.name)),
             *(measure.is_counter, groupings, str([one["key_names"] for one in groupings])),
             in_ladder(stream.unchecked, measure.name),
             in_ladder(stream.ambiguous, measure.name),
         )
-        connection.execute(f"INSERT INTO ladder VALUES {row(values)}")
 
 
 def _groupings(connection: duckdb.DuckDBPyConnection, one: Numbered) -> list[dict[str, Any]]:

@@ -71,9 +71,10 @@ def statements_of(declared: str) -> list[str]:
 
 def say(connection: duckdb.DuckDBPyConnection, comments: Sequence[str], on: str, *, is_view: bool) -> None:
     """Comment on a table or view, whose name is already quoted, and on its columns."""
-    for comment in comments:
-        said = comment.replace(PLACE, on)
-        connection.execute(said.replace("COMMENT ON TABLE", "COMMENT ON VIEW", 1) if is_view else said)
+    said = [comment.replace(PLACE, on) for comment in comments]
+    if is_view:
+        said = [one.replace("COMMENT ON TABLE", "COMMENT ON VIEW", 1) for one in said]
+    connection.execute(";\n".join(said))
 
 
 class RowStore:
