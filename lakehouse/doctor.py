@@ -23,7 +23,6 @@ from lakehouse.config.problems import ConfigError
 from lakehouse.home_checks import NAMED, Finding, State, examine_home
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ownership import is_private
-from lakehouse.storage.stores.store_path import StorePath
 from lakehouse.storage.tables.integrity import damage_in, tables_of
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ EXACT = {
     "delta-spark": "4.4.0",
     "deltalake": "1.6.6",
     "duckdb": "1.5.5",
-    "duckdb-extension-delta": "1.5.5",
     "great-expectations": "1.24.1",
     "apache-airflow": "3.3.2",
     "bokeh": "3.9.2",
@@ -214,8 +212,8 @@ def _stores(settings: Settings) -> Iterator[Finding]:
 
 def _store_of_tables(settings: Settings) -> Iterator[Finding]:
     """Race writers against the store that has the tables; nothing where they are in the home."""
-    place = settings.layout.tables
-    if not isinstance(place, StorePath):
+    place = settings.layout.on_store
+    if place is None:
         return
     from lakehouse.spark.jars import missing_jars, reaches
     from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable

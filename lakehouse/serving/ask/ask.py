@@ -75,7 +75,7 @@ def answers(published: PublishedReader, question: Question) -> list[Answer]:
 def _answers(published: PublishedReader, question: Question) -> list[Answer]:
     if not question.exact:
         return answer(published.connection, question)
-    # Reads the home's corrections and loads DuckDB's Delta reader, for which other questions should not wait.
+    # Reads the home's corrections and the logs of tables, for which other questions should not wait.
     from lakehouse.serving.ask.raw import exact_answers
 
     return exact_answers(published, question)

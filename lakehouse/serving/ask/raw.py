@@ -1,14 +1,12 @@
 """The exact answer, read from the raw rows of a published stream while they are kept.
 
-It needs DuckDB's Delta reader, which does its own input and output, so it uses a separate connection that never runs
-a statement of anybody else. Names of columns come from the published catalogue; values are quoted.
+Their files, by the table's log, are read by a separate connection, which never runs a statement of anybody else. Names
+of columns come from the published catalogue; values are quoted.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -25,8 +23,9 @@ from lakehouse.serving.sandbox.locked import MEMORY_LIMIT
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.serving.table_reader import connected
 from lakehouse.storage.corrections import TAKEN_OUT, raw_from, read_corrections
-from lakehouse.storage.stores.store_path import Location, StorePath
-from lakehouse.storage.tables.table_log import files_between
+from lakehouse.storage.stores.store_path import Location
+from lakehouse.storage.tables.table_log import files_between, newest_version
+from lakehouse.storage.tables.table_reads import named_columns
 
 
 def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
@@ -65,13 +64,17 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
 
 def scanned(raw: Location, from_us: int) -> str | None:
     """Return raw rows from a time on as a table of DuckDB, perhaps with earlier ones; None if there are none."""
-    if not (raw / "_delta_log").is_dir():
-        return None
-    if not isinstance(raw, StorePath):
-        return f"delta_scan({text(str(raw))})"
-    # DuckDB's Delta reader would need credentials of its own. Any file shows the columns.
+    # Any file shows the columns.
     files = files_between(raw, ("event_us", from_us, None)) or files_between(raw, None)
-    return parquet(files) if files else None
+    if files or newest_version(raw) is None:
+        return parquet(files) if files else None
+    # All of its rows were taken out.
+    with duckdb.connect() as connection:
+        none = connection.from_arrow(named_columns(raw).empty_table())
+        columns = [
+            f"NULL::{kind} AS {name(column)}" for column, kind in zip(none.columns, none.types, strict=True)
+        ]
+    return f"(SELECT {', '.join(columns)} WHERE false)"
 
 
 def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None) -> list[Answer]:
@@ -101,9 +104,9 @@ def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None
 
 @contextmanager
 def raw_rows(reader: PublishedReader) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a connection that reads Delta tables with the memory limit of a version, and is interrupted with the reader.
+    """Open a connection that reads raw rows with the memory limit of a version, and is interrupted with the reader.
 
-    Raises AskError if DuckDB's Delta reader is not installed, or the question does not fit in memory.
+    Raises AskError if the question does not fit in memory.
     """
     try:
         with reader.reads_raw(_raw_connection(reader.home.tables)) as raw:
@@ -116,11 +119,6 @@ def raw_rows(reader: PublishedReader) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _raw_connection(tables: Location) -> duckdb.DuckDBPyConnection:
-    spec = find_spec("duckdb_extension_delta")
-    folder = Path((spec.submodule_search_locations or [""])[0]) if spec else Path()
-    binary = folder / "extensions" / f"v{duckdb.__version__}" / "delta.duckdb_extension"
-    if not binary.is_file():
-        raise AskError(f"exact needs DuckDB's Delta reader at {binary}; run `tidemark doctor`")
     connection = connected(
         tables,
         {
@@ -131,7 +129,6 @@ def _raw_connection(tables: Location) -> duckdb.DuckDBPyConnection:
             "temp_directory": "",
         },
     )
-    connection.execute(f"LOAD {text(str(binary))}")
     connection.execute(macros_of("exact_values"))
     connection.execute("SET lock_configuration = true")
     return connection

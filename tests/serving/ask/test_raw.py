@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,16 @@ def test_raw_rows_deleted_in_the_range_are_noticed(tmp_path: Path) -> None:
     )
 
     with pytest.raises(AskError, match=r"pair keeps only \d+ of at least \d+"):
+        ask(tmp_path, "pair", "*", "count", 0, 1000, exact=True)
+
+
+def test_a_table_of_which_all_rows_were_taken_out_has_none(tmp_path: Path) -> None:
+    publish(Home(tmp_path), [STREAMS["pair"].write(tmp_path / "pair")])
+    removed = {"path": "part-0.parquet", "deletionTimestamp": 1, "dataChange": True}
+    commit = tmp_path / "pair" / "raw" / "_delta_log" / f"{1:020d}.json"
+    commit.write_text(json.dumps({"remove": removed}) + "\n")
+
+    with pytest.raises(AskError, match="pair keeps only 0 of at least 150"):
         ask(tmp_path, "pair", "*", "count", 0, 1000, exact=True)
 
 
