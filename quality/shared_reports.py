@@ -31,10 +31,10 @@ def shared_reports(layout: Home) -> Iterator[list[str]]:
     ObjectUnread when the store does not answer.
     """
     forgotten: list[str] = []
-    if not isinstance(layout.tables, StorePath):
+    if layout.on_store is None:
         yield forgotten
         return
-    folder, store = layout.reports, layout.tables / "reports"
+    folder, store = layout.reports, layout.on_store / "reports"
     there = {path.relative_to(store).as_posix() for path in store.rglob("*")}
     _copy(folder, store, there)
     yield forgotten

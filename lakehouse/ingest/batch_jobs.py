@@ -56,7 +56,6 @@ from lakehouse.ingest.sources.messages import MessageRecords
 from lakehouse.spark import tables
 from lakehouse.storage.identity_copies import copied
 from lakehouse.storage.identity_index import IdentityIndex, Run
-from lakehouse.storage.stores.store_path import StorePath
 
 _PARTS = pa.list_(pa.struct({"path": pa.string(), "rows": pa.int64()}))
 
@@ -148,7 +147,7 @@ class Jobs:
         """Return the runs of the index as tasks reach them: those of a cluster may not share the home's folder."""
         layout, name = self.records.tables.layout, self.reading.stream.name
         folder = layout.identity_copies(name)
-        if isinstance(folder, StorePath) and not self.engine.is_local:
+        if folder is not None and not self.engine.is_local:
             return copied(index.runs(), folder)
         return index.runs()
 

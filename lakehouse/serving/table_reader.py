@@ -5,7 +5,8 @@ from typing import Any
 
 import duckdb
 
-from lakehouse.storage.stores.store_path import Location, StorePath
+from lakehouse.storage.stores.store_path import Location
+from lakehouse.storage.tables.tables_place import filesystem_of
 
 
 def connected(
@@ -14,11 +15,8 @@ def connected(
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection in memory that reads files of a home's tables by their address, on a store as Arrow does."""
     connection = duckdb.connect(":memory:", config=dict(config or {}))
-    if isinstance(tables, StorePath):
-        # Few homes have tables on a store.
-        from lakehouse.storage.stores.store_files import duckdb_filesystem
-
-        connection.register_filesystem(duckdb_filesystem(tables.address.scheme))
+    if (filesystem := filesystem_of(tables)) is not None:
+        connection.register_filesystem(filesystem)
     return connection
 
 

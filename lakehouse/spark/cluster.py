@@ -23,7 +23,6 @@ from lakehouse.spark.home import SparkHome
 from lakehouse.spark.jars import jar_paths
 from lakehouse.spark.package_archive import package_archive
 from lakehouse.spark.workers import advice, differences, look_at_workers, versions_here
-from lakehouse.storage.stores.store_path import StorePath
 
 # How the workers' Numba is told of ``kernel_cache``, before its own rules. Not read here, because Numba loads long.
 _LOCATORS = "lakehouse.spark.kernel_cache.ArchivedKernels,InTreeCacheLocator,UserWideCacheLocator"
@@ -152,7 +151,7 @@ def _wrong_with_workers(session: SparkSession, settings: SparkHome) -> tuple[lis
     shared = [folder for folder in folders if "*" not in str(folder) and folder.is_dir()]
     layout = settings.layout
     # Tasks read and write tables, and nothing else of a home.
-    home = None if isinstance(layout.tables, StorePath) else layout.root
+    home = None if layout.on_store else layout.root
     try:
         workers = look_at_workers(session, home, shared, 0 if settings.spark.is_connect else _LOOK_S)
     except Exception as error:

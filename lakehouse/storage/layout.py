@@ -81,8 +81,13 @@ class Home:
     @property
     def tables(self) -> Location:
         """The root of the tables: the folder itself, or a place on an object store. Cost: a look for one file."""
+        return self.on_store or self.root
+
+    @property
+    def on_store(self) -> StorePath | None:
+        """The root of the tables on an object store, None if they are in the folder. Cost: as of ``tables``."""
         url = self.store or recorded(self.root)
-        return StorePath(url) if url else self.root
+        return StorePath(url) if url else None
 
     def folder_of(self, table: Location) -> Path:
         """Return where in the folder a table is, or would be: there is its lease, and what is none of its files."""
@@ -108,9 +113,9 @@ class Home:
         """Hashes of the known identities, by ingest batch: a cache of raw and of what is remembered beyond it."""
         return self.root / "identities" / stream
 
-    def identity_copies(self, stream: str) -> Location:
-        """Copies of these beside the tables, for tasks elsewhere, where the tables are on a store."""
-        return self.tables / "identities" / stream
+    def identity_copies(self, stream: str) -> StorePath | None:
+        """Copies of these beside tables on a store, for tasks elsewhere; None where there is none."""
+        return store / "identities" / stream if (store := self.on_store) else None
 
     def rollup(self, stream: str) -> Location:
         """Nodes of every level and grouping of a stream."""
@@ -253,7 +258,7 @@ class Home:
     @property
     def published(self) -> StorePath | None:
         """Published versions on the store that has the tables; None if only the folder has them."""
-        return tables / "serving" if isinstance(tables := self.tables, StorePath) else None
+        return store / "serving" if (store := self.on_store) else None
 
     @property
     def serving(self) -> Path:

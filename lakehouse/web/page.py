@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, RedirectResponse, Response
 
-from lakehouse.storage.stores.store_path import Location, StorePath
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.web.assets import FOLDER, LIBRARY, library
 from lakehouse.web.problems import Problem
 from lakehouse.web.responses import REVALIDATE
@@ -81,8 +81,6 @@ def _report(site: Location, name: str) -> bytes:
 
 
 def _is_below(path: Location, site: Location) -> bool:
-    if isinstance(path, StorePath) or isinstance(site, StorePath):
-        return ".." not in str(path).split("/")
     return path.resolve().is_relative_to(site.resolve())
 
 

@@ -35,7 +35,7 @@ from typing import TextIO, TypeVar
 from lakehouse.storage.control.place import Place, place_of, require_own
 from lakehouse.storage.control.seal import seal_tables
 from lakehouse.storage.layout import Home
-from lakehouse.storage.stores.store_path import Location, StorePath
+from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.tables_place import record
 
 log = logging.getLogger(__name__)
@@ -63,10 +63,10 @@ def lease(home: Home, table: Location, timeout_s: float = 0) -> Iterator[None]:
     meanwhile; ControlUnreachable if that database does not answer.
     """
     place = place_of(home, table)
-    if isinstance(table, StorePath):
+    if (store := home.on_store) and table.is_relative_to(store):
         if place is None:
-            require_own(home.root, home.tables)
-        record(home.root, home.tables)
+            require_own(home.root, store)
+        record(home.root, store)
     with _in_database(place, timeout_s) if place else _by_the_kernel(home.folder_of(table), timeout_s):
         yield
 

@@ -69,8 +69,8 @@ def place_of(home: Home, path: Location) -> Place | None:
 def _id(home: Home) -> str:
     """Return a home's identity, which the first process gives it."""
     path = home.root / NAME
-    if isinstance(tables := home.tables, StorePath):
-        return _id_on_store(home.root, tables)
+    if store := home.on_store:
+        return _id_on_store(home.root, store)
     if not path.exists():
         own = os.urandom(16).hex()
         draft = path.with_name(f".{NAME}.{own}")

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath, PurePosixPath
+from posixpath import normpath
 from zlib import crc32
 
 from lakehouse.config.store_address import Address, address_of
@@ -54,6 +55,15 @@ class StorePath:
     def absolute(self) -> StorePath:
         """Return the location itself."""
         return self
+
+    def resolve(self) -> StorePath:
+        """Return the location without parts that lead elsewhere: a store has no links."""
+        scheme, _, rest = self.url.partition("://")
+        return StorePath(f"{scheme}://{normpath(rest)}")
+
+    def is_relative_to(self, folder: str | os.PathLike[str]) -> bool:
+        """True if it is below a folder."""
+        return self.url.startswith(f"{os.fspath(folder)}/")
 
     def relative_to(self, folder: Location) -> PurePosixPath:
         """Return the way from a folder to it. Raises ValueError when it is not below the folder."""

@@ -31,12 +31,9 @@ _OURS = ("jobs", "lakehouse", "quality")
 
 def tables_of(home: Home) -> list[Location]:
     """Return every table that a home has."""
-    tables = home.tables
-    if isinstance(tables, StorePath):
-        kinds = list(tables.iterdir())
-        found = [*kinds, *(each for kind in kinds for each in kind.iterdir())]
-        return sorted((each for each in found if (each / _LOG).is_dir()), key=str)
-    return sorted(log.parent for depth in ("*", "*/*") for log in tables.glob(f"{depth}/{_LOG}"))
+    kinds: list[Location] = list(home.tables.glob("*"))
+    found = [*kinds, *(each for kind in kinds for each in kind.glob("*"))]
+    return sorted((each for each in found if (each / _LOG).is_dir()), key=str)
 
 
 def damage_in(tables: Iterable[Location]) -> Iterator[str]:

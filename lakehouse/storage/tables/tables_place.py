@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.config.store_address import is_remote
 from lakehouse.storage.atomic_files import write_json
@@ -55,6 +55,16 @@ def options_of(table: Location) -> dict[str, str] | None:
     return engine_options(table.address) if isinstance(table, StorePath) else None
 
 
+def filesystem_of(table: Location) -> Any:
+    """Return how DuckDB reads the files of a table; None for one in a folder."""
+    if not isinstance(table, StorePath):
+        return None
+    # Few homes have tables on a store.
+    from lakehouse.storage.stores.store_files import duckdb_filesystem
+
+    return duckdb_filesystem(table.address.scheme)
+
+
 def delta_table(table: Location) -> DeltaTable:
     """Return the newest version of a table, to be looked at.
 
@@ -65,7 +75,7 @@ def delta_table(table: Location) -> DeltaTable:
     return DeltaTable(str(table), storage_options=options_of(table))
 
 
-def record(root: Path, tables: Location) -> None:
+def record(root: Path, tables: StorePath) -> None:
     """Write into a home on which store its tables are, before there is a first one."""
-    if isinstance(tables, StorePath) and recorded(root) is None:
+    if recorded(root) is None:
         write_json(root / NAME, {"path": str(tables)}, durable=True)

@@ -177,7 +177,7 @@ def test_a_home_remembers_where_its_tables_are(tmp_path: Path, root: str) -> Non
     assert str(tables) == f"{root}/lake" and recorded(tmp_path) is None
     assert place_at(str(tables)) == tables and place_at("/gs:/raw") == Path("/gs:/raw")
 
-    record(tmp_path, tables)
+    record(tmp_path, StorePath(f"{root}/lake"))
 
     assert Home(tmp_path).tables == tables
     assert Home(tmp_path).folder_of(tables / "raw" / "t") == tmp_path / "raw" / "t"

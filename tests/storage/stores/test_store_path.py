@@ -100,7 +100,7 @@ def test_a_home_remembers_where_its_tables_are(tmp_path: Path) -> None:
     tables = Home(tmp_path, ROOT).tables
     assert str(tables) == ROOT and recorded(tmp_path) is None
 
-    record(tmp_path, tables)
+    record(tmp_path, StorePath(ROOT))
 
     assert Home(tmp_path).tables == tables
     assert Home(tmp_path).folder_of(tables / "raw" / "t") == tmp_path / "raw" / "t"
