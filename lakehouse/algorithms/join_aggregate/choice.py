@@ -17,7 +17,6 @@ METHODS = {
     "multiway": "Multiway",
     "tuple_count": "TupleCount",
     "incremental": "Incremental",
-    "materialised": "Materialised",
 }
 
 

@@ -232,8 +232,8 @@ class Partials:
 class JoinAggregate(Protocol):
     """A continuous join-aggregate.
 
-    Laws of all methods: their partials equal ``Materialised``'s (sums within a bound that does not grow with running
-    time); any cut of rows and ticks into calls gives the same.
+    Laws of all methods: their partials equal what all results together come to (sums within a bound that does not grow
+    with running time); any cut of rows and ticks into calls gives the same.
     """
 
     def advance(self, rows: Rows, ticks_us: Int64s) -> Partials:

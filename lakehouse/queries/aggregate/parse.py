@@ -178,7 +178,7 @@ class _Ordered:
             slack_us=clauses.us("SLACK") or 0,
             idle_us=clauses.us("IDLE"),
             ahead_us=clauses.us("AHEAD"),
-            method="materialised",
+            method="multiway",
             is_forced=False,
             why="",
             is_alarm="ALARM" in clauses.places,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Aggregate, Shape
 
 Function = Literal["count", "sum", "avg", "min", "max"]
-Method = Literal["factorised", "view_tree", "multiway", "tuple_count", "incremental", "materialised"]
+Method = Literal["factorised", "view_tree", "multiway", "tuple_count", "incremental"]
 _NUMBER = re.compile(r"CAST\((.*) AS (?:DOUBLE|BIGINT|DECIMAL\(38, [0-9]+\))\)")
 _EXACT = re.compile(r"CAST\(`[^`]+` AS (BIGINT|DECIMAL\(38, ([0-9]+)\))\)")
 _PRESENCE = re.compile(r"CASE WHEN NOT (`[^`]+`) IS NULL THEN CAST\(1 AS DOUBLE\) END")

@@ -38,7 +38,7 @@ def test_two_streams_on_one_key_can_be_run_by_every_method() -> None:
         (CHAIN, "view_tree", None),
         (CIRCLE, "view_tree", None),
         (CIRCLE, "multiway", None),
-        (CHAIN, "materialised", None),
+        (CHAIN, "multiway", None),
     ],
 )
 def test_a_method_that_cannot_run_a_shape_says_why(shape: Shape, name: str, why_not: str | None) -> None:

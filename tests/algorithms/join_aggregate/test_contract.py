@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.join_aggregate.contract import Aggregate, JoinAggregate, Rows, Shape
 from lakehouse.algorithms.join_aggregate.factorised import Factorised
 from lakehouse.algorithms.join_aggregate.incremental import Incremental
-from lakehouse.algorithms.join_aggregate.materialised import Materialised
 from lakehouse.algorithms.join_aggregate.multiway import Multiway
 from lakehouse.algorithms.join_aggregate.tuple_count import TupleCount
 from lakehouse.algorithms.join_aggregate.view_tree import ViewTree
@@ -38,6 +37,7 @@ from tests.algorithms.join_aggregate.streams import (
     whole_numbers,
     without_extremes,
 )
+from tests.oracles.join_aggregate.materialised import Materialised
 
 
 class Method(NamedTuple):

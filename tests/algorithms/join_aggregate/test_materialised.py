@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 
 from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
-from lakehouse.algorithms.join_aggregate.materialised import Materialised
 from tests.algorithms.join_aggregate.streams import (
     ROUGH,
     Case,
@@ -16,6 +15,7 @@ from tests.algorithms.join_aggregate.streams import (
     assert_right,
     cases,
 )
+from tests.oracles.join_aggregate.materialised import Materialised
 
 
 @pytest.mark.slow

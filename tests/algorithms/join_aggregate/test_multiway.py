@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
 from lakehouse.algorithms.join_aggregate.incremental import Incremental
-from lakehouse.algorithms.join_aggregate.materialised import Materialised
 from lakehouse.algorithms.join_aggregate.multiway import Multiway
 from lakehouse.algorithms.join_aggregate.windows import Plan
 from tests.algorithms.join_aggregate.streams import ROUGH, Case, cases
+from tests.oracles.join_aggregate.materialised import Materialised
 
 CHAIN = Shape(((0,), (0, 1), (1,)), (False,) * 3)
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.join_aggregate.choice import methods_for
 from lakehouse.algorithms.join_aggregate.contract import Partials, Rows, Shape
-from lakehouse.algorithms.join_aggregate.materialised import Materialised
 from lakehouse.algorithms.join_aggregate.online import Online
 from lakehouse.algorithms.join_aggregate.revision import connected, merged, missing, revised, ticks_in
 from tests.algorithms.join_aggregate.streams import rows_of, shapes
+from tests.oracles.join_aggregate.materialised import Materialised
 
 EVERY = st.integers(1, 4)
 SLACK = st.integers(0, 8)
@@ -93,7 +93,7 @@ def _held_by(online: Online) -> list[str]:
 @given(run=runs())
 def test_without_rows_later_than_the_slack_there_is_no_log(run: Any) -> None:
     shape, rows, calls, every, _ = run
-    online, parts = Online(shape, "materialised", every, 1000), []
+    online, parts = Online(shape, "multiway", every, 1000), []
     for start, end, until in calls:
         outcome = online.process(rows[start:end], until)
         parts += [outcome.answered, outcome.revised]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
-from lakehouse.algorithms.join_aggregate.materialised import Materialised
 from lakehouse.algorithms.join_aggregate.tuple_count import TupleCount
+from tests.oracles.join_aggregate.materialised import Materialised
 
 # (side, enter, leave, key); what a row is credited with lives as long as the row.
 Row = tuple[int, int, int, int]

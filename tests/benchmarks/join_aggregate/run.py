@@ -12,9 +12,9 @@ import numpy as np
 from lakehouse.algorithms.join_aggregate.choice import build
 from lakehouse.algorithms.join_aggregate.contract import JoinAggregate, Rows, Shape
 from lakehouse.algorithms.join_aggregate.incremental import Incremental
-from lakehouse.algorithms.join_aggregate.materialised import Materialised
 from lakehouse.algorithms.join_aggregate.multiway import Multiway
 from lakehouse.algorithms.join_aggregate.tuple_count import TupleCount
+from tests.oracles.join_aggregate.materialised import Materialised
 
 SECOND = 1_000_000
 # As many hash buckets as the paper has.

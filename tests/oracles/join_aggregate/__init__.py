@@ -1,3 +1,3 @@
-"""The yardstick of incremental aggregates: Theorem 1 on multisets. Results are held against ``Materialised``."""
+"""Yardsticks of join-aggregates: all results kept, Theorem 1 on multisets, ticks that wait row by row."""
 
 from __future__ import annotations

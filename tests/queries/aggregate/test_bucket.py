@@ -41,7 +41,7 @@ ROW = st.tuples(st.integers(0, 1), st.integers(-30, 1), st.integers(0, 2), st.in
 PROCESSES = st.integers(0, 2)
 # The first two have one hash.
 TEXTS = (*PAIRS_OF_TEXTS[0], None)
-METHODS = pytest.mark.parametrize("method", ["factorised", "incremental", "materialised"])
+METHODS = pytest.mark.parametrize("method", ["factorised", "incremental", "multiway"])
 
 
 def query(method: str = "factorised") -> AggregateQuery:

@@ -36,9 +36,9 @@ TEXTS = [text for both in PAIRS_OF_TEXTS for text in both]
 NAMED = {**{f"p{number}": TEXTS[number] for number in range(6)}, **dict(zip("abc", TEXTS[6:], strict=False))}
 WRITTEN = {"totals": TOTALS, "fires": FIRES, "rounds": ROUNDS}
 METHODS = {
-    "totals": ("factorised", "multiway", "tuple_count", "materialised"),
-    "fires": ("factorised", "multiway", "tuple_count", "materialised"),
-    "rounds": ("view_tree", "multiway", "materialised"),
+    "totals": ("factorised", "multiway", "tuple_count"),
+    "fires": ("factorised", "multiway", "tuple_count"),
+    "rounds": ("view_tree", "multiway"),
 }
 
 

@@ -340,7 +340,7 @@ FAULTS = [
     (f"SELECT MAX(a.port) {TWO}{EVERY} ^METHOD INCREMENTAL", "INCREMENTAL, but .* and not for MAX"),
     (
         f"SELECT COUNT(*) {THREE} AND a.dest = b.dest{EVERY} ^METHOD FACTORISED",
-        "FACTORISED, but not all streams .*; expected one of VIEW_TREE, MULTIWAY, MATERIALISED",
+        "FACTORISED, but not all streams .*; expected one of VIEW_TREE, MULTIWAY",
     ),
     (f"SELECT COUNT(*) FROM ^a [1 DAY] WHERE a.src = 'x'{EVERY}", "one stream; expected two to six"),
     (

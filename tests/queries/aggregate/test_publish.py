@@ -285,7 +285,7 @@ def test_a_query_without_a_finished_batch_has_empty_tables(tmp_path: Path, busy:
         {"text": TEXT.replace("> 5", "> 6")},
         {"text": TEXT.replace("places", "rooms")},
         {"text": TEXT.replace(" ALARM", "")},
-        {"text": TEXT.replace(" ALARM", " METHOD MATERIALISED ALARM")},
+        {"text": TEXT.replace(" ALARM", " METHOD MULTIWAY ALARM")},
         {"text": TEXT.replace("AS n", "AS hits")},
     ],
     ids=str,

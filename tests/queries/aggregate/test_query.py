@@ -93,7 +93,7 @@ def test_the_method_is_told_with_why_and_what_else_could_run_it(chain: Aggregate
 
     assert words.method_in_words(chain) == f"view_tree: {chain.why}"
     assert others.startswith(
-        "multiway, materialised could run it too; not factorised: not all streams are joined on the same"
+        "multiway could run it too; not factorised: not all streams are joined on the same"
     )
     assert [name for name, why_not in words.methods_of(chain) if why_not] == [
         "factorised",

@@ -19,7 +19,7 @@ from tests.queries.joined import write_ledger
 
 MANY = """\
 SELECT COUNT(*) AS n FROM asks [10 SECONDS] a, replies [1 MINUTE] b, asks [5 SECONDS] c
-WHERE a.place = b.place AND b.floor = c.floor EVERY 5 SECONDS METHOD MATERIALISED IDLE 1 MINUTE
+WHERE a.place = b.place AND b.floor = c.floor EVERY 5 SECONDS METHOD MULTIWAY IDLE 1 MINUTE
 """
 
 
@@ -103,11 +103,11 @@ def test_a_plan_tells_the_method_why_it_was_taken_and_what_could_run_it_too(
     assert (chosen["method"], chosen["is_forced"]) == ("factorised", False)
     assert chosen["run_by"].startswith("factorised: all streams are joined on the same")
     assert [each["method"] for each in chosen["methods"] if each["why_not"] is None] == [
-        *("factorised", "view_tree", "multiway", "tuple_count", "materialised")
+        *("factorised", "view_tree", "multiway", "tuple_count")
     ]
-    assert (forced["method"], forced["is_forced"]) == ("materialised", True)
-    assert forced["run_by"].startswith("materialised: ")
-    assert forced["others"].startswith("view_tree, multiway could run it too; not factorised: ")
+    assert (forced["method"], forced["is_forced"]) == ("multiway", True)
+    assert forced["run_by"].startswith("multiway: ")
+    assert forced["others"].startswith("view_tree could run it too; not factorised: ")
 
 
 def test_where_no_column_is_common_to_all_streams_one_bucket_holds_all(
