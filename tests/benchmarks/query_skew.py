@@ -26,8 +26,8 @@ from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.queries.aggregate.bucket import BucketAggregate
 from lakehouse.queries.aggregate.query import shape_of
 from lakehouse.queries.aggregate.rows import buckets_of
-from lakehouse.queries.pairs.bucket import BucketJoin
-from lakehouse.queries.runtime.tasks.bucket import StateBefore
+from lakehouse.queries.pairs.bucket import PAIR, BucketJoin
+from lakehouse.queries.runtime.tasks.bucket import STATE, BucketResult, StateBefore
 from tests.benchmarks.join_aggregate import state as counted
 from tests.benchmarks.late_join import state as paired
 
@@ -79,7 +79,7 @@ def _count(keys: Any, _: int) -> tuple[float, int]:
         )
         before = StateBefore("skew", number, str(number), lambda *_: [])
         begun = time.process_time()
-        answer = BucketAggregate(query, shape, counted.SCHEMA, before, answered, until)(0, rows, state)
+        answer = BucketAggregate(query, shape, before, answered, until)(0, rows, state)
         spent += time.process_time() - begun
         state, answered = _counters(answer), until
     return spent, 0
@@ -88,7 +88,7 @@ def _count(keys: Any, _: int) -> tuple[float, int]:
 def _pairs(keys: Any, _: int) -> tuple[float, int]:
     query = paired._query(WINDOW_US["pairs"])
     assert isinstance(query.condition, Equality)
-    task = partial(BucketJoin, query, paired.SCHEMA, newest_us=(None, None))
+    task = partial(BucketJoin, query, newest_us=(None, None))
     empty = {"part": pa.array([], pa.string()), "content": [], "leave_us": []}
     state, spent, pairs = pa.table(empty), 0.0, 0
     for number, first in enumerate(range(0, len(keys), BATCH), 1):
@@ -105,7 +105,7 @@ def _pairs(keys: Any, _: int) -> tuple[float, int]:
         begun = time.process_time()
         answer = task(before)(0, rows, state)
         spent += time.process_time() - begun
-        pairs += pc.sum(pc.equal(answer["kind"], "pair")).as_py()
+        pairs += answer.rows[PAIR].num_rows
         state = _counters(answer)
     return spent, pairs
 
@@ -116,6 +116,6 @@ def _with_keys(rows: pa.Table, name: str, keys: Any) -> pa.Table:
     return keyed.filter(pa.array(keys >= 0))
 
 
-def _counters(answer: pa.Table) -> pa.Table:
-    own = answer.filter(pc.equal(answer["kind"], "state")).select(["part", "content", "leave_us"])
+def _counters(result: BucketResult) -> pa.Table:
+    own = result.rows[STATE]
     return own.filter(pc.or_(pc.is_null(own["leave_us"]), pc.is_null(own["content"])))

@@ -14,9 +14,19 @@ import pyarrow.compute as pc
 from lakehouse.queries.runtime.batch_manifest import Scales, Wanted, changes_at, next_scales
 from lakehouse.queries.runtime.logged import in_new_buckets
 from lakehouse.queries.runtime.tasks import bucket as bucket_state
-from lakehouse.queries.runtime.tasks.bucket import Segment, StateBefore
+from lakehouse.queries.runtime.tasks.bucket import STATE, BucketResult, Segment, StateBefore
 
-_NAMES = ("bucket", "part", "content", "leave_us")
+_NONE = pa.schema(
+    [("bucket", pa.int32()), ("part", pa.string()), ("content", pa.binary()), ("leave_us", pa.int64())]
+).empty_table()
+
+
+def rows_of_buckets(results: Mapping[int, BucketResult], name: str) -> pa.Table:
+    """Return the rows that buckets have for a table, with the number of the bucket of each."""
+    return pa.concat_tables(
+        result.rows[name].append_column("bucket", pa.array([bucket] * len(result.rows[name]), pa.int32()))
+        for bucket, result in results.items()
+    )
 
 
 @dataclass
@@ -25,14 +35,18 @@ class Rescaled:
 
     place: Callable[[pa.Table, int], pa.Table]
     make: Callable[..., Any]
-    schema: pa.Schema
     scales: Scales = ()
     states: list[pa.Table] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     drawn: int = 0
 
-    def run(self, rows: pa.Table, buckets: int, is_lost: bool = False, **known: Any) -> pa.Table:
-        """Take rows in as the next batch; return its answers. ``is_lost``: it is not appended; the process lives."""
+    def run(
+        self, rows: pa.Table, buckets: int, is_lost: bool = False, **known: Any
+    ) -> dict[int, BucketResult]:
+        """Take rows in as the next batch; return its results by bucket.
+
+        ``is_lost``: it is not appended; the process lives.
+        """
         number, placed = len(self.states) + 1, self.place(rows, buckets)
         scales = next_scales(self.scales, number, Wanted(buckets))
         self.drawn += 1
@@ -41,18 +55,18 @@ class Rescaled:
         if changes_at(scales, number):
             others = others.append_column("parent", others["bucket"])
             others = in_new_buckets(others, scales[-2].buckets, buckets)
-        work, answers = self.make(before, **known), [self.schema.empty_table()]
+        work, results = self.make(before, **known), dict[int, BucketResult]()
         for bucket in np.union1d(placed["bucket"].to_numpy(), others["bucket"].to_numpy()):
             own = (
                 each.filter(pc.equal(each["bucket"], bucket)).combine_chunks() for each in (placed, others)
             )
-            answers.append(work(int(bucket), *own))
-        answer = pa.concat_tables(answers)
+            results[int(bucket)] = work(int(bucket), *own)
         if not is_lost:
             self.scales = scales
             self.cut.append(buckets)
-            self.states.append(answer.filter(pc.equal(answer["kind"], "state")).select(_NAMES))
-        return answer
+            states = rows_of_buckets(results, STATE) if results else _NONE
+            self.states.append(states.select(_NONE.column_names))
+        return results
 
     @property
     def common(self) -> int:
@@ -65,7 +79,7 @@ class Rescaled:
         bucket_state._KEPT.clear()
 
     def _counters(self) -> pa.Table:
-        last = self.states[-1] if self.states else self.schema.empty_table().select(_NAMES)
+        last = self.states[-1] if self.states else _NONE
         return last.filter(pc.or_(pc.is_null(last["leave_us"]), pc.is_null(last["content"])))
 
     def _read(self, bucket: int, after: int, alive_from: Mapping[str, int]) -> list[Segment]:

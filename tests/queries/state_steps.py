@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.queries.runtime.tasks import bucket as bucket_state
-from lakehouse.queries.runtime.tasks.bucket import Segment, StateBefore
+from lakehouse.queries.runtime.tasks.bucket import LOG, STATE, BucketResult, Segment, StateBefore
 
 # Makes what a task does with a bucket, from the state before.
 Make = Callable[[StateBefore], Any]
@@ -29,20 +29,20 @@ class Steps:
     reads: list[int] = field(default_factory=list)
     logs: list[pa.Table] = field(default_factory=list)
 
-    def run(self, rows: pa.Table, process: int, is_lost: bool = False, **known: Any) -> pa.Table:
-        """Take rows in as the next batch; return its answer. ``is_lost``: it is not appended, and the process lives."""
+    def run(self, rows: pa.Table, process: int, is_lost: bool = False, **known: Any) -> BucketResult:
+        """Take rows in as the next batch; return its result. ``is_lost``: it is not appended, and the process lives."""
         number = len(self.batches) + 1
         self.drawn += 1
         before = StateBefore("states", number, str(self.drawn), self._read)
         bucket_state._KEPT.clear()
         bucket_state._KEPT.update(self.processes.pop(process, {}))
-        answer = self.make(before, **known)(0, rows, self._counters())
+        result: BucketResult = self.make(before, **known)(0, rows, self._counters())
         self.processes[process] = dict(bucket_state._KEPT)
         bucket_state._KEPT.clear()
         if not is_lost:
-            self.logs.append(answer.filter(pc.equal(answer["kind"], "log")))
-            self.batches.append(answer.filter(pc.equal(answer["kind"], "state")).select(list(self.columns)))
-        return answer
+            self.logs.append(result.rows[LOG])
+            self.batches.append(result.rows[STATE].select(list(self.columns)))
+        return result
 
     def end(self, process: int) -> None:
         """End a process, and its memory with it."""

@@ -1,7 +1,6 @@
 """One bucket of one batch of a join-aggregate: its state and new rows in; parts of answers, log and state out. No JVM.
 
-Everything comes back as rows of one table, ``kind`` says of what: a task of Spark returns one table. What is held is
-the continuous query, keys and groups by their values:
+What is held is the continuous query, keys and groups by their values:
 
     rows      side, enter_us, leave_us, k_0 ..., g_<name> ..., v_0 ..., row, weight    as the query holds them
 """
@@ -26,16 +25,16 @@ from lakehouse.queries.aggregate.tables import PARTS
 from lakehouse.queries.aggregate.value_codes import BucketCodes, plain
 from lakehouse.queries.runtime.recall.needed_slack import counted
 from lakehouse.queries.runtime.tasks.bucket import (
+    LOG,
+    STATE,
+    BucketResult,
     Change,
     Left,
     Metric,
     Segment,
     StateBefore,
     cut_by_time,
-    gathered,
     log_rows,
-    metrics_row,
-    of_kind,
     packed_rows,
     unpacked,
 )
@@ -48,20 +47,19 @@ _PLAIN = ("side", "enter_us", "leave_us", "row", "weight")
 
 @dataclass(frozen=True)
 class BucketAggregate:
-    """Inputs of a task: the query, its columns, the state, and the times between which ticks are to be answered.
+    """Inputs of a task: the query, the state, and the times between which ticks are to be answered.
 
     ``came_us``: with a recall, what all streams had passed before the batch, None if that is not known.
     """
 
     query: AggregateQuery
     shape: Shape
-    schema: pa.Schema
     before: StateBefore
     answered_us: int | None
     until_us: int | None
     came_us: int | None = None
 
-    def __call__(self, bucket: int, rows: pa.Table, state: pa.Table) -> pa.Table:
+    def __call__(self, bucket: int, rows: pa.Table, state: pa.Table) -> BucketResult:
         """Take one bucket's rows in."""
         before = self.before.of(bucket, state, partial(HeldAggregate, self.query, self.shape))
         held = before.held
@@ -70,24 +68,23 @@ class BucketAggregate:
             held.online.process(Rows.none(self.shape), self.answered_us)
         used = rows.filter(pa.array(is_used(rows)))
         outcome, change = held.process(used, self.until_us, self.came_us)
-        parts = [
-            part_rows(self.query, outcome.answered, held.codes),
-            part_rows(self.query, outcome.revised, held.codes),
-            self._log(outcome, rows),
-            self.before.keep(bucket, before, change),
-            self._metrics(held, outcome, (rows, used), before.bytes),
-        ]
+        found = {
+            PART: part_rows(self.query, Partials.joined([outcome.answered, outcome.revised]), held.codes),
+            LOG: self._log(outcome, rows),
+            STATE: self.before.keep(bucket, before, change),
+        }
+        result = BucketResult(found, self._metrics(held, outcome, (rows, used), before.bytes))
         held.prune()
-        return gathered(parts, self.schema, bucket)
+        return result
 
     def _log(self, outcome: Outcome, rows: pa.Table) -> pa.Table:
         log, refused = outcome.log, rows.filter(rows["is_refused"])
         row = pa.array(np.concatenate([log.row, refused["row"].to_numpy()]))
-        return log_rows(log, refused, row, ("horizon_us",))
+        return log_rows(log, refused, {"row": row}, ("horizon_us",))
 
     def _metrics(
         self, held: HeldAggregate, outcome: Outcome, both: tuple[pa.Table, pa.Table], size: int
-    ) -> pa.Table:
+    ) -> dict[str, Metric]:
         rows, used = both
         metrics: dict[str, Metric] = {
             "rows": rows.num_rows,
@@ -111,15 +108,15 @@ class BucketAggregate:
         return counted(policy_of(self.query), np.zeros_like(lag_us), lag_us)
 
 
-def metrics_with_ticks(metrics: Mapping[str, Metric], new: Partials, revised: Partials) -> pa.Table:
-    """Return one row with a bucket's metrics, and which ticks it has parts of."""
+def metrics_with_ticks(metrics: Mapping[str, Metric], new: Partials, revised: Partials) -> dict[str, Metric]:
+    """Return a bucket's metrics, and which ticks it has parts of."""
     first, last = revised.tick_us[:1].tolist(), revised.tick_us[-1:].tolist()
     ticks = {
         "first_us": min([*new.tick_us[:1].tolist(), *first], default=None),
         "first_revised_us": first[0] if first else None,
         "last_revised_us": last[0] if last else None,
     }
-    return metrics_row({**metrics, **ticks})
+    return {**metrics, **ticks}
 
 
 def part_rows(query: AggregateQuery, partials: Partials, codes: BucketCodes) -> pa.Table:
@@ -128,7 +125,7 @@ def part_rows(query: AggregateQuery, partials: Partials, codes: BucketCodes) -> 
     for group in query.groups:
         name = f"g_{group.name}"
         columns[name] = codes.groups(partials.group[:, group.side])[name]
-    return of_kind(PART, columns | aggregate_columns(partials), len(partials))
+    return pa.table(columns | aggregate_columns(partials))
 
 
 def aggregate_columns(partials: Partials) -> dict[str, pa.Array]:

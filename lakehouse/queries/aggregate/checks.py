@@ -24,8 +24,8 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.value_codes import ALARM, ANSWER, coded, newest
 from lakehouse.queries.runtime.logged import MOST_RANGES
 from lakehouse.queries.runtime.tables import bucket_of, quoted
-from lakehouse.queries.runtime.tasks.bucket import METRICS, of_kind
-from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, metrics_of, run_buckets
+from lakehouse.queries.runtime.tasks.bucket import BucketResult, Metric
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, run_buckets
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, Some, items_of
 from lakehouse.storage.layout import Home
@@ -38,7 +38,6 @@ ANSWERS = ("revision_gaps", "too_early", "between_ticks")
 # Alarms with changes lost or twice, those raised or cleared where the answer says otherwise, and by how many, over all
 # ticks judged, groups that HAVING lets through are more or fewer than alarms.
 ALARMS = ("change_gaps", "misplaced", "uncovered")
-_OFF = ("tick_us", "off")
 _TICKS = pa.schema({"tick_us": pa.int64()})
 _NEVER = 2**62
 
@@ -82,12 +81,13 @@ class Checking:
             own = ("alarm", "state", "raised_us", "cleared_us", "change")
             inputs.append(SideRows(alarms, self._rows(self.layout.alarms(query.name), places, ALARM, own)))
         kernels = Judges(tuple(groups), query.every_us, self.last_us, self.ticks, query.is_alarm)
-        names = (*ANSWERS, *(ALARMS[:2] if query.is_alarm else ()), *_OFF)
-        found = run_buckets(self.engine, f"check {query.name}", inputs, places, kernels, (), names)
+        names = (*ANSWERS, *(ALARMS[:2] if query.is_alarm else ()))
+        found = run_buckets(self.engine, f"check {query.name}", inputs, places, kernels, ())
         counts, off = Counter[str](), Counter[int]()
         for row in found.metrics:
-            counts.update({name: row[name] or 0 for name in names[:-2]})
-            off[row["tick_us"]] += row["off"] or 0
+            counts.update({name: row[name] for name in names})
+            for tick_us, more in zip(row["tick_us"], row["off"], strict=True):
+                off[tick_us] += more
         counts["uncovered"] = sum(map(abs, off.values()))
         return counts
 
@@ -129,22 +129,18 @@ class Judges:
     ticks: Int64s
     is_alarm: bool
 
-    def __call__(self, place: int, rows: pa.Table) -> pa.Table:
-        """Return the answers of a place with rows."""
+    def __call__(self, place: int, rows: pa.Table) -> BucketResult:
+        """Return what is wrong in a place with rows."""
         rows = rows.append_column("group", pa.array(coded(rows, [f"g_{name}" for name in self.groups])))
         answers = _revised(rows.filter(pc.equal(rows["kind"], ANSWER)))
-        figures = dict[str, int | None](self._of_answers(answers))
-        off = pa.table({f"f_{name}": pa.array([], pa.int64()) for name in _OFF})
+        metrics: dict[str, Metric] = {**self._of_answers(answers), "tick_us": [], "off": []}
         if self.is_alarm:
             changes = rows.filter(pc.equal(rows["kind"], ALARM))
             standing = newest(changes, ["alarm"], "change").filter(pc.field("state") != "withdrawn")
-            figures["change_gaps"] = _gaps(changes)
-            figures["misplaced"] = self._misplaced(answers, standing)
-            off = self._off(answers, standing)
-        told = of_kind(METRICS, dict(zip(off.column_names, off.columns, strict=True)), off.num_rows)
-        told = told.append_column("bucket", pa.array([place] * off.num_rows, pa.int32()))
-        whole = metrics_of(place, figures | dict.fromkeys(_OFF))
-        return pa.concat_tables([whole, told], promote_options="default")
+            metrics["change_gaps"] = _gaps(changes)
+            metrics["misplaced"] = self._misplaced(answers, standing)
+            metrics |= self._off(answers, standing)
+        return BucketResult(metrics=metrics)
 
     def _of_answers(self, answers: pa.Table) -> dict[str, int]:
         """Return how many answers have revisions lost or twice, are of ticks to come, or of no tick."""
@@ -167,7 +163,7 @@ class Judges:
             wrong += int(np.count_nonzero(np.isin(one.code, other.code) != is_right))
         return wrong
 
-    def _off(self, answers: pa.Table, standing: pa.Table) -> pa.Table:
+    def _off(self, answers: pa.Table, standing: pa.Table) -> dict[str, Metric]:
         """Return by how many alarms are more than answers that hold, at the judged ticks where they are not as many."""
         raised_us, cleared_us = (
             np.sort(standing[name].fill_null(OPEN_US).to_numpy()) for name in ("raised_us", "cleared_us")
@@ -177,7 +173,7 @@ class Judges:
         )
         np.add.at(off, np.searchsorted(self.ticks, _held(answers)["tick_us"].to_numpy()), -1)
         at = np.flatnonzero(off)
-        return pa.table({"f_tick_us": pa.array(self.ticks[at]), "f_off": pa.array(off[at].astype(np.int64))})
+        return {"tick_us": self.ticks[at].tolist(), "off": off[at].tolist()}
 
 
 def _revised(answers: pa.Table) -> pa.Table:

@@ -18,13 +18,13 @@ import pyarrow as pa
 from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.join_aggregate.revision import missing
 from lakehouse.algorithms.late_join.ranges import covering_ranges
-from lakehouse.queries.aggregate.bucket import HeldAggregate, part_rows
+from lakehouse.queries.aggregate.bucket import PART, HeldAggregate, part_rows
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used
 from lakehouse.queries.aggregate.value_codes import BucketCodes
 from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.source import MOST_RANGES
-from lakehouse.queries.runtime.tasks.bucket import gathered, state_rows
+from lakehouse.queries.runtime.tasks.bucket import STATE, BucketResult, state_rows
 
 _NEVER = 2**62
 
@@ -97,19 +97,18 @@ class BucketsAgain:
 
     query: AggregateQuery
     shape: Shape
-    schema: pa.Schema
     affected: Affected
     until_us: int | None
     batch: int
     attempt: str
 
-    def __call__(self, bucket: int, rows: pa.Table) -> pa.Table | None:
+    def __call__(self, bucket: int, rows: pa.Table) -> BucketResult | None:
         """Return the bucket's parts of answers, and its state."""
         rows = rows.filter(pa.array(is_used(rows)))
         if not rows.num_rows:
             return None
-        parts = [self._parts(rows), *self._state(rows)]
-        return gathered(parts, self.schema, bucket)
+        state = {} if self.affected.alive_us is None else {STATE: self._state(rows, self.affected.alive_us)}
+        return BucketResult({PART: self._parts(rows), **state})
 
     def _parts(self, rows: pa.Table) -> pa.Table:
         """Return the parts of all answers at the ticks that are recomputed."""
@@ -131,12 +130,10 @@ class BucketsAgain:
             self.query, missing(self.shape, whole, whole.leave_us + 1, self.query.every_us), codes
         )
 
-    def _state(self, rows: pa.Table) -> list[pa.Table]:
-        """Return the state with the rows that are in their windows, or were lately."""
-        if self.affected.alive_us is None:
-            return []
+    def _state(self, rows: pa.Table, alive_us: int) -> pa.Table:
+        """Return the state with the rows that are in their windows, or have been since a time."""
         windows = np.array([each.window_us for each in self.query.sides], np.int64)
         leave_us = rows["event_us"].to_numpy() + windows[rows["side"].to_numpy()]
-        alive = rows.filter(pa.array(leave_us >= self.affected.alive_us))
+        alive = rows.filter(pa.array(leave_us >= alive_us))
         _, change = HeldAggregate(self.query, self.shape).process(alive, self.until_us)
-        return [state_rows(change, {self.batch: self.attempt})]
+        return state_rows(change, {self.batch: self.attempt})

@@ -14,7 +14,7 @@ from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.join_aggregate.revision import missing
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.queries.aggregate.alarms import Changed
-from lakehouse.queries.aggregate.bucket import metrics_with_ticks, part_rows
+from lakehouse.queries.aggregate.bucket import PART, metrics_with_ticks, part_rows
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used, side_rows
 from lakehouse.queries.aggregate.run import AggregateRun, ticks_of
@@ -22,9 +22,8 @@ from lakehouse.queries.aggregate.slack import passed_before
 from lakehouse.queries.aggregate.value_codes import BucketCodes
 from lakehouse.queries.runtime.logged import Logged, buckets_now, horizons_of
 from lakehouse.queries.runtime.repair import QueryRepair
-from lakehouse.queries.runtime.tasks.bucket import gathered
+from lakehouse.queries.runtime.tasks.bucket import BucketResult
 from lakehouse.queries.runtime.tasks.by_bucket import run_buckets
-from lakehouse.spark.ddl import schema_of
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,11 @@ class Repair(QueryRepair[AggregateRun]):
         cut, buckets = scales[-1].buckets, buckets_now(logged.buckets, scales)
         sides = side_rows(source, run.query, run.streams, cut)
         raw = [self.taken(side, rows, buckets) for side, rows in enumerate(sides)]
-        own = run.query, run.shape, schema_of(run.columns())
         came_us = passed_before(run.layout, run.query, self.after, self.through)
-        kernels = BucketRepairs(*own, logged.horizon_us, self.whole_from_us, came_us)
+        kernels = BucketRepairs(run.query, run.shape, logged.horizon_us, self.whole_from_us, came_us)
         step = f"repair {run.query.name}, repair {number}"
         outputs = [run.parts_output()]
-        found = run_buckets(run.engine, step, raw, cut, kernels, outputs, run.metric_names)
+        found = run_buckets(run.engine, step, raw, cut, kernels, outputs)
         metrics, ticks = ticks_of(found.metrics)
         last_us = None if self.time_us is None else floor_to(run.query.every_us, self.time_us)
         changed = None if ticks.first_us is None or last_us is None else Changed(ticks.first_us, last_us)
@@ -73,12 +71,11 @@ class BucketRepairs:
 
     query: AggregateQuery
     shape: Shape
-    schema: pa.Schema
     horizon_us: Mapping[int, int]
     whole_from_us: int
     came_us: Mapping[int, int | None] = field(default_factory=dict)
 
-    def __call__(self, bucket: int, rows: pa.Table) -> pa.Table | None:
+    def __call__(self, bucket: int, rows: pa.Table) -> BucketResult | None:
         """Return what the bucket's answers lack."""
         rows = rows.filter(pa.array(is_used(rows)))
         if not rows.num_rows:
@@ -92,7 +89,6 @@ class BucketRepairs:
         is_logged = (first < horizon_us) & (first <= whole.leave_us)
         counted_from = np.where(is_logged, horizon_us, whole.enter_us)
         partials = missing(self.shape, whole, counted_from, every_us)
-        parts = part_rows(self.query, partials, codes)
         rows_whole = int((is_logged & (whole.enter_us >= self.whole_from_us)).sum())
         metrics = metrics_with_ticks({"rows": rows_whole}, partials[:0], partials)
-        return gathered([parts, metrics], self.schema, bucket)
+        return BucketResult({PART: part_rows(self.query, partials, codes)}, metrics)

@@ -23,16 +23,10 @@ from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
 from lakehouse.queries.aggregate.slack import moved, policy_of, slack_needed
 from lakehouse.queries.aggregate.tables import COUNTED_AS, counted_types, group_types
 from lakehouse.queries.aggregate.value_codes import ALARM, ANSWER, coded, newest
-from lakehouse.queries.runtime.recall.needed_slack import COUNTS, NEEDED, counted
+from lakehouse.queries.runtime.recall.needed_slack import NEEDED, counted
 from lakehouse.queries.runtime.tables import Constants, bucket_of, quoted
-from lakehouse.queries.runtime.tasks.by_bucket import (
-    ROWS_A_PLACE,
-    Answered,
-    marked,
-    marked_output,
-    metrics_of,
-    run_buckets,
-)
+from lakehouse.queries.runtime.tasks.bucket import BucketResult
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, Answered, Output, run_buckets
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import files_near
@@ -42,8 +36,6 @@ from lakehouse.storage.tables.tables_place import place_at
 _PART = "part"
 _ALARM = ("alarm", "state", "raised_us", "cleared_us", "change", "merged_into")
 _NEVER = 2**62
-# Of the answers of a place: how many are first ones and others, and how many needed which slack.
-_FIGURES = ("answered", "revised", "needed")
 
 
 @dataclass(frozen=True)
@@ -84,17 +76,17 @@ class Revision:
         inputs = [SideRows(self.parts, self._part_rows(places)), SideRows(earlier, self._answer_rows(places))]
         answers = sink_of(layout.answers(query.name))
         constants: Constants = {"found": self.how, "batch": self.number}
-        outputs = [marked_output(answers, ANSWER, self._adding.columns, constants)]
+        outputs = [Output(ANSWER, answers, constants)]
         if self.changed is not None:
             inputs.append(SideRows(standing, self._alarm_rows(places)))
             alarms = sink_of(layout.alarms(query.name))
-            outputs.append(marked_output(alarms, ALARM, [*_ALARM, *self._groups], constants))
+            outputs.append(Output(ALARM, alarms, constants))
         if self.query.recall is not None and self.how == "repair":
             needed = sink_of(layout.needed_slack(query.name))
-            outputs.append(marked_output(needed, NEEDED, ("bucket", *COUNTS), {"repair": self.number}))
+            outputs.append(Output(NEEDED, needed, {"repair": self.number}))
         kernels = Groups(self._adding, self._following, tuple(self._groups), self.whole)
         step = f"answers of {query.name}, {'batch' if self.how == 'online' else 'repair'} {self.number}"
-        found = run_buckets(self.engine, step, inputs, places, kernels, outputs, _FIGURES)
+        found = run_buckets(self.engine, step, inputs, places, kernels, outputs)
         for path, _ in standing:
             path.unlink(missing_ok=True)
         return found
@@ -180,8 +172,8 @@ class Groups:
     groups: tuple[str, ...]
     whole: Sequence[tuple[int, int]] = ()
 
-    def __call__(self, place: int, rows: pa.Table) -> pa.Table:
-        """Return the answers of a place with rows."""
+    def __call__(self, place: int, rows: pa.Table) -> BucketResult:
+        """Return the result of a place with rows."""
         new, earlier = (self._of(rows, kind, (*self.adding.read, "holds")) for kind in (_PART, ANSWER))
         keys, before = ["tick_us", *self.groups], earlier[:0]
         if not self.whole:
@@ -194,19 +186,16 @@ class Groups:
             answers = self.adding.instead(new, newest(at, keys, "revision"), keys)
         is_first = pc.equal(answers["revision"], 0)
         first = pc.sum(is_first).as_py() or 0
-        figures = {"answered": first, "revised": len(answers) - first}
-        parts = [
-            marked(ANSWER, answers),
-            metrics_of(place, {**figures, "needed": self._needed(answers, before)}),
-        ]
+        metrics = {"answered": first, "revised": len(answers) - first}
+        found = {ANSWER: answers}
         if self.adding.how == "repair":
-            parts.append(marked(NEEDED, self._moved(answers, before, keys)))
+            found[NEEDED] = self._moved(answers, before, keys)
         if self.following is not None:
             columns = ["tick_us", *self.groups, "revision", "holds"]
             whole = pa.concat_tables([earlier.select(columns), answers.select(columns)])
             since = whole.filter(pc.greater_equal(whole["tick_us"], self.following.changed.from_us))
-            parts.append(marked(ALARM, self.following(self._of(rows, ALARM, _ALARM), since)))
-        return pa.concat_tables(parts, promote_options="default")
+            found[ALARM] = self.following(self._of(rows, ALARM, _ALARM), since)
+        return BucketResult(found, {**metrics, "needed": self._needed(answers, before)})
 
     def _needed(self, answers: pa.Table, before: pa.Table) -> list[int]:
         """Return how many answers of a batch needed which slack, less those that they take the place of."""

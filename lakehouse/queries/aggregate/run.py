@@ -48,10 +48,6 @@ from lakehouse.storage.tables.table_log import file_facts, files_near
 from lakehouse.storage.tables.tables_place import place_at
 
 _TAKEN = ("rows", "late", "missed", "refused", "unusable", "held", "bytes")
-_LOG_COLUMNS = {
-    "what": "part",
-    **{name: name for name in ("bucket", "side", "row", "event_us", "horizon_us")},
-}
 _LAGS = "lags"
 _TICKS = ("first_us", "first_revised_us", "last_revised_us")
 _APPENDED = {"online": "queries.outputs-appended", "repair": "repair.answers-appended"}
@@ -140,8 +136,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
         found = [[ENTRIES.empty_table()] for _ in outputs]
         for piece in affected.pieces(pieces, query.every_us):
             rows = side_rows(FromRaw(layout, query, spans, piece.reads), query, self.streams, last.buckets)
-            own = query, self.shape, schema_of(self.columns()), piece, until_us, last.number
-            kernels = BucketsAgain(*own, f"withdrawn {number}")
+            kernels = BucketsAgain(query, self.shape, piece, until_us, last.number, f"withdrawn {number}")
             step = f"repair {query.name}, repair {number}: answers without retracted rows"
             written = run_buckets(self.engine, step, rows, last.buckets, kernels, outputs)
             for entries, more in zip(found, written.entries, strict=True):
@@ -211,50 +206,31 @@ class AggregateRun(QueryRun[AggregateQuery]):
         ``BucketAggregate`` takes it.
         """
         layout, query, batch = self.layout, self.query, manifest.number
-        files, schema = self.state_files(manifest), schema_of(self.columns())
-        before_us = clocks.before.until_us
-        own = query, self.shape, schema, self.state_before(manifest, files)
+        files, before_us = self.state_files(manifest), clocks.before.until_us
+        own = query, self.shape, self.state_before(manifest, files)
         work = BucketAggregate(*own, before_us, clocks.reached().until_us, came_us)
         constants = {"batch": batch, "time_us": before_us}
-        log = Output(sink_of(layout.missed_rows(query.name)), _LOG_COLUMNS, constants, LOG)
+        log = Output(LOG, sink_of(layout.missed_rows(query.name)), constants)
         outputs = (self.states_output(batch), log, self.parts_output())
         rows = [*side_rows(source, query, self.streams, manifest.buckets), *unread]
         learn = partial(_knowing, work=work, clocks=clocks) if unread else None
         kernel = BatchKernel(work, files, manifest.scales, learn)
         step = f"query {query.name}, batch {batch}"
-        return run_buckets(self.engine, step, rows, manifest.buckets, kernel, outputs, self.metric_names)
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        """The metrics of a bucket, the lags of its rows, and the ticks that it has parts of."""
-        return (*_TAKEN, _LAGS, *_TICKS)
+        return run_buckets(self.engine, step, rows, manifest.buckets, kernel, outputs)
 
     @property
     def parts_sink(self) -> TableSink:
         """The files of parts, which no commit names: where a process dies, a vacuum deletes them."""
-        groups = [f"g_{group.name}" for group in self.query.groups]
-        names = ["bucket", "tick_us", "results", *groups, *part_types(len(self.shape.aggregates))]
-        columns = schema_of(self.columns())
+        groups = {f"`g_{name}`": kind for name, kind in group_types(self.query, self.streams).items()}
+        columns = {"bucket": "int", "tick_us": "bigint", "results": "bigint", **groups}
+        columns |= part_types(len(self.shape.aggregates))
         folder = self.layout.answers(self.query.name).absolute()
-        return TableSink(str(folder), pa.schema([columns.field(name) for name in names]), frozenset())
+        text = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        return TableSink(str(folder), schema_of(text), frozenset())
 
     def parts_output(self) -> Output:
         """Return how buckets write parts of answers."""
-        return Output(self.parts_sink, {name: name for name in self.parts_sink.columns.names}, {}, PART)
-
-    def columns(self) -> str:
-        """Return the columns of what a task returns, as SQL writes them."""
-        groups = "".join(
-            f", `g_{name}` {kind}" for name, kind in group_types(self.query, self.streams).items()
-        )
-        parts = "".join(f", {name} {kind}" for name, kind in part_types(len(self.shape.aggregates)).items())
-        metrics = "".join(f", f_{name} bigint" for name in (*_TAKEN, *_TICKS))
-        rows = "side int, row bigint, event_us bigint, horizon_us bigint"
-        ticks = f"tick_us bigint, results bigint{groups}{parts}"
-        metrics += f", f_{_LAGS} array<bigint>"
-        return (
-            f"kind string, bucket int, part string, content binary, leave_us bigint, {rows}, {ticks}{metrics}"
-        )
+        return Output(PART, self.parts_sink, {})
 
     def _changed(self, ticks: Ticks, before: Progress, after: Progress) -> Changed | None:
         if after.until_us is None:

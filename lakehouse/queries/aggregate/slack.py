@@ -22,7 +22,7 @@ from lakehouse.algorithms.late_join.policy_by_stream import StreamSlack
 from lakehouse.queries.aggregate.query import AggregateQuery, places_of_last_came
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.progress import Progress, passed_us
-from lakehouse.queries.runtime.recall.needed_slack import COUNTS, POLICY, missed_by_bucket, summed
+from lakehouse.queries.runtime.recall.needed_slack import POLICY, missed_by_bucket, needed_rows, summed
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_files import dataset
 from lakehouse.storage.tables.table_log import files_near, read_columns
@@ -118,13 +118,11 @@ def moved(query: AggregateQuery, answers: pa.Table, before: pa.Table, rank: Int6
     """
     policy = policy_of(query)
     if policy is None or not len(answers):
-        return pa.table({name: pa.array([], pa.int64()) for name in ("bucket", *COUNTS)})
+        return needed_rows()
     came_us, needed = slack_needed(query, answers)
     # Both at the time of the later row: a move adds nothing to what is counted then.
     ends = ((came_us, needed, 1), (came_us[rank], slack_needed(query, before)[1], -1))
-    counts = np.concatenate([_at(policy, *end) for end in ends])
-    columns = {name: pa.array(column) for name, column in zip(COUNTS, counts.T, strict=True)}
-    return pa.table({"bucket": pa.repeat(pa.scalar(0, pa.int64()), len(counts)), **columns})
+    return needed_rows(np.concatenate([_at(policy, *end) for end in ends]))
 
 
 def _at(policy: StreamSlack, time_us: Int64s, slack_us: Int64s, sign: int) -> Int64s:

@@ -16,34 +16,21 @@ from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
 from lakehouse.algorithms.multiway_join.joining import Joined, results_with_new
 from lakehouse.config.stream import Stream
 from lakehouse.engine import Engine
-from lakehouse.engine.parts import TableSink, sink_of
+from lakehouse.engine.parts import sink_of
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.reach import Reach, policy_of, slack_needed
 from lakehouse.queries.multiway.rows import TAKEN, keyed, kinds_of, logged_rows, side_columns
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.recall.needed_slack import counted
-from lakehouse.queries.runtime.tables import output_types
 from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
-from lakehouse.queries.runtime.tasks.bucket import LOG
-from lakehouse.queries.runtime.tasks.by_bucket import (
-    ROWS_A_PLACE,
-    Answered,
-    Output,
-    marked,
-    marked_output,
-    metrics_of,
-    run_buckets,
-)
+from lakehouse.queries.runtime.tasks.bucket import LOG, BucketResult
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, Answered, Output, run_buckets
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, raw_columns
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import files_near
 
 RESULT = "result"
-# Of a batch whose query states a recall: what its policy learns from.
-COUNTED = ("needed", "lags")
-SHOWN = ("event_us", "times_us", "row_ids", "found")
-_LOGGED = ("what", "bucket", "side", "row", "event_us", "horizon_us", "batch", "time_us")
 _NEVER = 2**62
 # A place holds at most so many bytes of combinations at a time.
 _MOST_BYTES = 256 << 20
@@ -77,13 +64,12 @@ class PlainJoin:
         inputs = [SideRows(own, self._rows(side, places)) for side, own in enumerate(files)]
         results, log = sink_of(layout.multiway(query.name)), sink_of(layout.missed_rows(query.name))
         outputs = [
-            results_output(query, self.streams, results, number),
-            marked_output(log, LOG, _LOGGED, {}),
+            Output(RESULT, results, {"found": "online", "batch": number}),
+            Output(LOG, log, {}),
         ]
-        metrics = [f"{name}_{side}" for side in range(len(query.sides)) for name in (*TAKEN, "held")]
         kernels = PlainPlaces(query, self.reach, number)
         step = f"query {query.name}, batch {number}"
-        return run_buckets(self.engine, step, inputs, places, kernels, outputs, [*metrics, "bytes", *COUNTED])
+        return run_buckets(self.engine, step, inputs, places, kernels, outputs)
 
     def _files(self, side: int) -> list[Counted]:
         """Return the files that may have new rows, or those of a side's window."""
@@ -117,13 +103,13 @@ class PlainPlaces:
     reach: Reach
     batch: int
 
-    def __call__(self, place: int, rows: pa.Table) -> pa.Table:
-        """Return the answers of a place with rows."""
+    def __call__(self, place: int, rows: pa.Table) -> BucketResult:
+        """Return the result of a place with rows."""
         sides = by_side(rows, len(self.query.sides))
         used = [used_rows(each) for each in sides]
         joined = as_joined(self.query, used, [each["is_new"].to_numpy() for each in used])
         found = results_with_new(joined, most_met(self.query))
-        results = shown(self.query, used, found, "online")
+        results = shown(self.query, used, found)
         is_new = [each["is_new"].to_numpy() for each in sides]
         late_us = [self.reach.late_us(side) for side in range(len(sides))]
         kinds = [kinds_of(*each) for each in zip(sides, is_new, late_us, strict=True)]
@@ -131,16 +117,12 @@ class PlainPlaces:
         counts |= {f"held_{side}": each.num_rows for side, each in enumerate(sides)}
         lags = (lags_of(self.reach, side, each, kinds[side]) for side, each in enumerate(sides))
         learned = {"needed": slacks_of(self.reach, joined, found), "lags": [*chain(*lags)]}
-        log = self.batch, self.reach.time_us
-        parts = [
-            marked(RESULT, results),
-            *(
-                marked(LOG, logged_rows(own, kind, until_us, *log))
-                for own, kind, until_us in zip(sides, kinds, late_us, strict=True)
-            ),
-            metrics_of(place, {**counts, "bytes": rows.nbytes, **learned}),
+        logs = [
+            logged_rows(own, kind, until_us, self.batch, self.reach.time_us)
+            for own, kind, until_us in zip(sides, kinds, late_us, strict=True)
         ]
-        return pa.concat_tables(parts, promote_options="permissive")
+        log = pa.concat_tables(logs, promote_options="permissive")
+        return BucketResult({RESULT: results, LOG: log}, {**counts, "bytes": rows.nbytes, **learned})
 
 
 def slacks_of(reach: Reach, joined: Sequence[Joined], found: Int64s) -> list[int]:
@@ -159,14 +141,6 @@ def lags_of(reach: Reach, side: int, rows: pa.Table, kinds: Mapping[str, Bools])
     is_used = kinds["rows"] & ~kinds["refused"] & ~kinds["unusable"]
     lag_us = reach.time_us - rows["event_us"].to_numpy()[is_used]
     return counted(policy_of(reach.query), np.full(len(lag_us), side), lag_us)
-
-
-def results_output(
-    query: MultiwayQuery, streams: Mapping[str, Stream], sink: TableSink, number: int
-) -> Output:
-    """Return how places write results."""
-    outputs = output_types(query, streams)
-    return marked_output(sink, RESULT, [*SHOWN, *outputs], {"batch": number})
 
 
 def by_side(rows: pa.Table, sides: int) -> list[pa.Table]:
@@ -196,8 +170,8 @@ def most_met(query: MultiwayQuery) -> int:
     return _MOST_BYTES // (8 * (len(query.sides) + 4))
 
 
-def shown(query: MultiwayQuery, used: Sequence[pa.Table], found: Int64s, how: str) -> pa.Table:
-    """Return combinations, one a line by places in ``used``, as the results that they are; ``how``: what found them."""
+def shown(query: MultiwayQuery, used: Sequence[pa.Table], found: Int64s) -> pa.Table:
+    """Return combinations, one a line by places in ``used``, as the results that they are."""
     times, ids = (
         np.column_stack([rows[name].to_numpy()[found[:, side]] for side, rows in enumerate(used)])
         for name in ("event_us", "row")
@@ -207,7 +181,7 @@ def shown(query: MultiwayQuery, used: Sequence[pa.Table], found: Int64s, how: st
         for each in query.outputs
     }
     own = {"event_us": times.max(axis=1), "times_us": _lists(times), "row_ids": _lists(ids)}
-    return pa.table({**own, "found": pa.repeat(how, len(found)), **outputs})
+    return pa.table({**own, **outputs})
 
 
 def _lists(values: Int64s) -> pa.Array:

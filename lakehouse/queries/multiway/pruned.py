@@ -9,7 +9,7 @@ batches those rows are met that are within ``since_us``; which others there were
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,29 +17,14 @@ import pyarrow as pa
 
 from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s
 from lakehouse.algorithms.multiway_join.joining import results_on_route
-from lakehouse.config.stream import Stream
 from lakehouse.engine import Engine
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.multiway.centre import Block
-from lakehouse.queries.multiway.plain import (
-    RESULT,
-    as_joined,
-    by_side,
-    most_met,
-    results_output,
-    shown,
-    slacks_of,
-)
+from lakehouse.queries.multiway.plain import RESULT, as_joined, by_side, most_met, shown, slacks_of
 from lakehouse.queries.multiway.reach import Reach
 from lakehouse.queries.multiway.windows import Passing, Windows
-from lakehouse.queries.runtime.tasks.bucket import Metric
-from lakehouse.queries.runtime.tasks.by_bucket import (
-    ROWS_A_PLACE,
-    Answered,
-    marked,
-    metrics_of,
-    run_buckets,
-)
+from lakehouse.queries.runtime.tasks.bucket import BucketResult, Metric
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, Answered, Output, run_buckets
 from lakehouse.storage.stores.store_path import Location
 
 
@@ -65,7 +50,6 @@ def whole_routes(sides: int) -> list[Route]:
 def join_windows(
     engine: Engine,
     windows: Windows,
-    streams: Mapping[str, Stream],
     results: Location,
     routes: Sequence[Route],
     slots: int,
@@ -75,11 +59,10 @@ def join_windows(
     held = sum(windows.held(side) for side in sides)
     places = 1 + held // ROWS_A_PLACE
     inputs = [windows.rows(side, places, passing(routes, side, slots)) for side in sides]
-    outputs = [results_output(query, streams, sink_of(results), windows.batch)]
-    names = [f"{route.side}_{stop}" for route in routes for stop in range(len(route.visits) + 1)]
+    outputs = [Output(RESULT, sink_of(results), {"found": "online", "batch": windows.batch})]
     step = f"query {query.name}, batch {windows.batch}"
     kernels = RoutePlaces(windows.reach, tuple(routes), slots)
-    return run_buckets(engine, step, inputs, places, kernels, outputs, [*names, "bytes", "needed"])
+    return run_buckets(engine, step, inputs, places, kernels, outputs)
 
 
 def moved(found: Answered, route: Route) -> Float64s:
@@ -106,12 +89,12 @@ class RoutePlaces:
     routes: tuple[Route, ...]
     slots: int
 
-    def __call__(self, place: int, rows: pa.Table) -> pa.Table:
-        """Return the answers of a place with rows."""
+    def __call__(self, place: int, rows: pa.Table) -> BucketResult:
+        """Return the result of a place with rows."""
         query = self.reach.query
         used = by_side(rows, len(query.sides))
         joined = as_joined(query, used, [each["is_new"].to_numpy() for each in used])
-        parts, needed = list[pa.Table](), list[int]()
+        results, needed = list[pa.Table](), list[int]()
         metrics: dict[str, Metric] = {"bytes": rows.nbytes}
         for route in self.routes:
             leaves = joined[route.side].is_new
@@ -120,9 +103,7 @@ class RoutePlaces:
                 leaves = leaves & np.isin(np.mod(hashed, self.slots), route.slots)
             start = np.flatnonzero(leaves)
             found, sizes = results_on_route(joined, route.side, start, route.visits, most_met(query))
-            parts.append(marked(RESULT, shown(query, used, found, "online")))
+            results.append(shown(query, used, found))
             needed += slacks_of(self.reach, joined, found)
             metrics |= {f"{route.side}_{stop}": int(size) for stop, size in enumerate(sizes)}
-        return pa.concat_tables(
-            [*parts, metrics_of(place, {**metrics, "needed": needed})], promote_options="permissive"
-        )
+        return BucketResult({RESULT: pa.concat_tables(results)}, {**metrics, "needed": needed})

@@ -21,7 +21,6 @@ from lakehouse.queries.multiway.plain import (
     as_joined,
     by_side,
     most_met,
-    results_output,
     shown,
     used_rows,
 )
@@ -30,15 +29,10 @@ from lakehouse.queries.multiway.reach import Reach, policy_of, reaches, slack_ne
 from lakehouse.queries.multiway.rows import keyed, side_columns
 from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.queries.runtime.logged import Logged, horizons_of
-from lakehouse.queries.runtime.recall.needed_slack import COUNTS, NEEDED
+from lakehouse.queries.runtime.recall.needed_slack import NEEDED, needed_rows
 from lakehouse.queries.runtime.repair import QueryRepair
-from lakehouse.queries.runtime.tasks.by_bucket import (
-    ROWS_A_PLACE,
-    marked,
-    marked_output,
-    metrics_of,
-    run_buckets,
-)
+from lakehouse.queries.runtime.tasks.bucket import BucketResult
+from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, Output, run_buckets
 from lakehouse.spark import tables
 from lakehouse.storage.crashpoint import crash_point
 
@@ -65,13 +59,13 @@ class Repair(QueryRepair[MultiwayRun]):
         needed = run.layout.needed_slack(query.name)
         tables.create(needed, "needed_slack")
         outputs = [
-            results_output(query, run.streams, sink_of(table), number),
-            marked_output(sink_of(needed), NEEDED, ("bucket", *COUNTS), {"repair": number}),
+            Output(RESULT, sink_of(table), {"found": "repair", "batch": number}),
+            Output(NEEDED, sink_of(needed), {"repair": number}),
         ]
         step = f"repair {query.name}, repair {number}"
         known = reaches(run.layout, query, self.after, self.through)
         kernels = RepairPlaces(query, known, self.whole_from_us)
-        found = run_buckets(run.engine, step, rows, places, kernels, outputs, ["whole"])
+        found = run_buckets(run.engine, step, rows, places, kernels, outputs)
         for entries, of in zip(found.entries, (table, needed), strict=True):
             run.commit(entries, of, "repair", number)
         crash_point("repair.results-appended")
@@ -86,19 +80,15 @@ class RepairPlaces:
     reach: Mapping[int, Reach]
     whole_from_us: int
 
-    def __call__(self, place: int, rows: pa.Table) -> pa.Table:
-        """Return the answers of a place with rows."""
+    def __call__(self, place: int, rows: pa.Table) -> BucketResult:
+        """Return the result of a place with rows."""
         used = [used_rows(each) for each in by_side(rows, len(self.query.sides))]
         late = LateRows.of(self.query, used, [each["taken"].to_numpy() for each in used], self.reach)
         found = np.concatenate([late.missed(side) for side in range(len(used))])
         times = (each.event_us[late.rows(side)] for side, each in enumerate(late.sides))
         whole = sum(int((event_us >= self.whole_from_us).sum()) for event_us in times)
-        parts = [
-            marked(RESULT, shown(self.query, used, found, "repair")),
-            marked(NEEDED, late.needed(found)),
-            metrics_of(place, {"whole": whole}),
-        ]
-        return pa.concat_tables(parts, promote_options="permissive")
+        results = shown(self.query, used, found)
+        return BucketResult({RESULT: results, NEEDED: late.needed(found)}, {"whole": whole})
 
 
 @dataclass(frozen=True)
@@ -146,12 +136,10 @@ class LateRows:
         """Return how many of the missed results needed which slack when; none of a query whose slack is given."""
         policy = policy_of(self.query)
         if policy is None or not len(found):
-            return pa.table({name: pa.array([], pa.int64()) for name in ("bucket", *COUNTS)})
+            return needed_rows()
         event_us = np.column_stack([each.event_us[found[:, side]] for side, each in enumerate(self.sides)])
         taken = np.column_stack([each[found[:, side]] for side, each in enumerate(self.taken)])
         newest = taken.max(axis=1)
         time_us = horizons_of(newest, {batch: own.time_us for batch, own in self.reach.items()})
         stream, slack_us = slack_needed(self.query, event_us, taken == newest[:, None], time_us[:, None])
-        counts = policy.count_missed(stream, np.zeros_like(slack_us), time_us, slack_us)
-        columns = {name: pa.array(column) for name, column in zip(COUNTS, counts.T, strict=True)}
-        return pa.table({"bucket": pa.repeat(pa.scalar(0, pa.int64()), len(counts)), **columns})
+        return needed_rows(policy.count_missed(stream, np.zeros_like(slack_us), time_us, slack_us))

@@ -211,7 +211,7 @@ class _Batch:
     def _join(self, windows: Windows, routes: Sequence[Route]) -> Answered:
         """Append the results of some blocks."""
         run, results = self.run, self.run.layout.multiway(self.run.query.name)
-        found = join_windows(run.engine, windows, run.streams, results, routes, run.slots)
+        found = join_windows(run.engine, windows, results, routes, run.slots)
         run.commit(found.entries[0], results, "online", self.manifest.number)
         return found
 

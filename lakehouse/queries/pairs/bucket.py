@@ -1,7 +1,4 @@
-"""One bucket of one batch of a window join: its state and new rows in; pairs, log, state and metrics out. No JVM.
-
-Everything comes back as rows of one table, ``kind`` says of what: a task of Spark returns one table.
-"""
+"""One bucket of one batch of a window join: its state and new rows in; pairs, log, state and metrics out. No JVM."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +15,7 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import PLACE, as_batch, in_order, with_equal_keys
 from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.recall.needed_slack import Missed
-from lakehouse.queries.runtime.tasks.bucket import StateBefore, gathered, log_rows, metrics_row, of_kind
+from lakehouse.queries.runtime.tasks.bucket import LOG, STATE, BucketResult, Metric, StateBefore, log_rows
 
 PAIR = "pair"
 Newest = tuple[int | None, int | None]
@@ -26,18 +23,17 @@ Newest = tuple[int | None, int | None]
 
 @dataclass(frozen=True)
 class BucketJoin:
-    """Inputs of a task: the query, the columns of its answer, the state, and each side's newest time elsewhere.
+    """Inputs of a task: the query, the state, and each side's newest time elsewhere.
 
     ``missed``: by bucket, up to which stream time repairs have come, and the missed pairs that they found.
     """
 
     query: PairsQuery
-    schema: pa.Schema
     before: StateBefore
     newest_us: Newest
     missed: Mapping[int, Missed] = field(default_factory=dict)
 
-    def __call__(self, bucket: int, rows: pa.Table, state: pa.Table) -> pa.Table:
+    def __call__(self, bucket: int, rows: pa.Table, state: pa.Table) -> BucketResult:
         """Take one bucket's rows in."""
         before = self.before.of(bucket, state, partial(HeldJoin, self.query))
         held, join = before.held, before.held.join
@@ -49,33 +45,32 @@ class BucketJoin:
         rows = in_order(rows)
         new, batch = _shown(rows, held.following), as_batch(rows, held.following)
         outcome = join.process(batch)
-        found = self._pairs(outcome, held.shown, new)
-        parts = [found, self._log(outcome, rows, new)]
+        pairs, log = self._pairs(outcome, held.shown, new), self._log(outcome, rows, new)
         change = held.take_in(new, *join.entered(batch, outcome.refused), self.query.window_us)
-        parts.append(self.before.keep(bucket, before, change))
+        state = self.before.keep(bucket, before, change)
         held_rows = held.shown.drop(held.horizons_us)
-        parts.append(self._metrics(join, len(found), counts, held_rows, before.bytes))
-        return gathered(parts, self.schema, bucket)
+        metrics = self._metrics(join, len(pairs), counts, held_rows, before.bytes)
+        return BucketResult({PAIR: pairs, LOG: log, STATE: state}, metrics)
 
     def _pairs(self, outcome: Outcome, shown: ShownRows, new: pa.Table) -> pa.Table:
         pairs = outcome.pairs
         left, right = (shown.of(numbers, new) for numbers in (pairs.left, pairs.right))
         pairs, left, right = with_equal_keys(pairs, left, right)
-        return of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs))
+        return pair_rows(self.query, pairs, left, right)
 
     def _log(self, outcome: Outcome, rows: pa.Table, new: pa.Table) -> pa.Table:
         log, refused = outcome.log, rows.take(pa.array(outcome.refused))
         at = np.concatenate([np.searchsorted(new["number"].to_numpy(), log.row), outcome.refused])
         logged = rows.take(pa.array(at))
-        found = log_rows(log, refused, logged["row"], ("horizon_us", "time_us", "edge_us"))
-        return pa.table(
-            {**dict(zip(found.column_names, found.columns, strict=True)), **{n: logged[n] for n in PLACE}}
-        )
+        own = {name: logged[name] for name in ("row", *PLACE)}
+        return log_rows(log, refused, own, ("horizon_us", "time_us", "edge_us"))
 
-    def _metrics(self, join: QJoin, pairs: int, before: Mapping[str, int], held: int, size: int) -> pa.Table:
+    def _metrics(
+        self, join: QJoin, pairs: int, before: Mapping[str, int], held: int, size: int
+    ) -> dict[str, Metric]:
         new = {name: count - before[name] for name, count in join.counts.items()}
         (left, right), (left_newest, right_newest) = join.slacks_us, join.newest_us
-        metrics = {
+        return {
             "rows": new["processed"] + new["refused"],
             "pairs": pairs,
             "missed": new["logged"],
@@ -91,7 +86,6 @@ class BucketJoin:
             "left_newest_us": left_newest,
             "right_newest_us": right_newest,
         }
-        return metrics_row(metrics)
 
 
 def _shown(rows: pa.Table, first: int) -> pa.Table:
@@ -101,10 +95,8 @@ def _shown(rows: pa.Table, first: int) -> pa.Table:
     return pa.table({"number": number, **{name: rows[name] for name in own}})
 
 
-def pair_columns(
-    query: PairsQuery, pairs: Pairs, left: pa.Table, right: pa.Table
-) -> dict[str, pa.Array | pa.ChunkedArray]:
-    """Return the columns of pairs; ``left`` and ``right`` are their rows, one for each pair."""
+def pair_rows(query: PairsQuery, pairs: Pairs, left: pa.Table, right: pa.Table) -> pa.Table:
+    """Return pairs as their table has them; ``left`` and ``right`` are their rows, one for each pair."""
     columns = {
         "event_us": pa.array(pairs.event_us),
         "left_us": left["event_us"],
@@ -114,5 +106,5 @@ def pair_columns(
         "wait_us": pa.array(pairs.wait_us),
     }
     for output in query.outputs:
-        columns[f"o_{output.name}"] = (left, right)[output.side][f"o_{output.name}"]
-    return columns
+        columns[output.name] = (left, right)[output.side][f"o_{output.name}"]
+    return pa.table(columns)

@@ -4,10 +4,8 @@ Of raw it reads only the times around logged rows. Which of two rows was taken i
 the query's batches and the order inside a batch, so nothing is compared with the pairs that are there.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,24 +15,21 @@ from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.engine.parts import sink_of
-from lakehouse.queries.pairs.bucket import PAIR, pair_columns
+from lakehouse.queries.pairs.bucket import PAIR, pair_rows
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import PLACE, as_batch, in_order, side_rows, with_equal_keys
 from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.logged import Logged, buckets_now
-from lakehouse.queries.runtime.recall.needed_slack import COUNTS
+from lakehouse.queries.runtime.recall.needed_slack import NEEDED, needed_rows
 from lakehouse.queries.runtime.repair import QueryRepair
-from lakehouse.queries.runtime.tables import output_types
-from lakehouse.queries.runtime.tasks.bucket import filled
+from lakehouse.queries.runtime.tasks.bucket import BucketResult
 from lakehouse.queries.runtime.tasks.by_bucket import Answered, Output, run_buckets
 from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.spark import tables
-from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.tables.table_log import read_columns
 
-NEEDED, WHOLE = "needed", "whole"
 _LOGGED = ("bucket", "side", *PLACE, "event_us", "horizon_us", "time_us", "edge_us", "what")
 
 
@@ -66,7 +61,7 @@ class Repair(QueryRepair[PairsRun]):
             lambda: run.commit(needed, layout.needed_slack(name), "repair", number),
         )
         crash_point("repair.pairs-appended")
-        return found.counts[PAIR], found.counts[WHOLE]
+        return found.counts[PAIR], sum(row["whole"] for row in found.metrics)
 
     def _answered(self, logged: Logged) -> Answered:
         """Run the buckets that have logged rows over the raw rows around these."""
@@ -78,39 +73,30 @@ class Repair(QueryRepair[PairsRun]):
         raw = [self.taken(side, rows, buckets) for side, rows in enumerate(sides)]
         where = f"(what = 'refused' OR what = 'missed' AND batch > {self.after})"
         log = self.log_rows(_LOGGED, where, buckets, scales, logged.ranges)
-        own = query, schema_of(self._answer()), self.last.buckets
-        kernel = BucketRepair(*own, self.time_us or 0, self.whole_from_us)
+        kernel = BucketRepair(query, self.last.buckets, self.time_us or 0, self.whole_from_us)
         pairs, needed = sink_of(layout.pairs(query.name)), sink_of(layout.needed_slack(query.name))
         outputs = (
-            Output(pairs, run.pair_columns(), {"found": "repair", "batch": number}, PAIR),
-            Output(needed, {name: name for name in ("bucket", *COUNTS)}, {"repair": number}, NEEDED),
+            Output(PAIR, pairs, {"found": "repair", "batch": number}),
+            Output(NEEDED, needed, {"repair": number}),
         )
         step = f"repair {query.name}, repair {number}"
         return run_buckets(run.engine, step, [*raw, log], cut, kernel, outputs)
-
-    def _answer(self) -> str:
-        types = output_types(self.run.query, self.run.streams)
-        shown = "".join(f", `o_{name}` {kind}" for name, kind in types.items())
-        times = "event_us bigint, left_us bigint, right_us bigint, left_row bigint, right_row bigint, wait_us bigint"
-        needed = "bucket int, from_us bigint, side int, slack_us bigint, pairs bigint"
-        return f"kind string, {times}, {needed}{shown}"
 
 
 @dataclass(frozen=True)
 class BucketRepair:
     """Inputs of a task that repairs one bucket.
 
-    Answers pairs, how many of them needed which slack, and a row for each logged row that is not before
-    ``whole_from_us``, by ``kind``. ``buckets``: the number in the last batch, whose buckets needed the slack.
+    Answers pairs, how many of them needed which slack, and how many logged rows are not before ``whole_from_us``.
+    ``buckets``: the number in the last batch, whose buckets needed the slack.
     """
 
     query: PairsQuery
-    schema: pa.Schema
     buckets: int
     time_us: int
     whole_from_us: int
 
-    def __call__(self, bucket: int, rows: pa.Table) -> pa.Table | None:
+    def __call__(self, bucket: int, rows: pa.Table) -> BucketResult | None:
         """Return the pairs that the bucket's logged rows, which have ``what``, have missed; None without such rows."""
         is_logged = rows["what"].is_valid()
         late = rows.filter(is_logged)
@@ -140,28 +126,22 @@ class BucketRepair:
         pairs, left, right = with_equal_keys(
             pairs, *(rows.take(pa.array(at)) for at in (pairs.left, pairs.right))
         )
-        return pa.concat_tables(
-            [
-                self._of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs)),
-                self._needed(bucket % self.buckets, pairs, batch, known),
-                self._of_kind(WHOLE, {}, int((batch.event_us[positions] >= self.whole_from_us).sum())),
-            ]
-        )
-
-    def _of_kind(self, kind: str, columns: Mapping[str, Any], rows: int) -> pa.Table:
-        return filled(pa.table({"kind": pa.repeat(kind, rows), **columns}), rows, self.schema)
+        found = {
+            PAIR: pair_rows(self.query, pairs, left, right),
+            NEEDED: self._needed(bucket % self.buckets, pairs, batch, known),
+        }
+        whole = int((batch.event_us[positions] >= self.whole_from_us).sum())
+        return BucketResult(found, {"whole": whole})
 
     def _needed(self, bucket: int, pairs: Pairs, rows: Batch, known: Int64s) -> pa.Table:
         """Return how many pairs needed which slack, for a policy that wants to know; rows are numbered in order."""
         policy = policy_of(self.query)
         if not isinstance(policy, NeededSlack):
-            return self.schema.empty_table()
+            return needed_rows()
         policy.begin(self.query.window_us)
         earlier, later = np.minimum(pairs.left, pairs.right), np.maximum(pairs.left, pairs.right)
         counted = policy.count_missed(rows.side[earlier], rows.event_us[earlier], *known[:, later])
-        columns = {name: pa.array(column) for name, column in zip(COUNTS, counted.T, strict=True)}
-        columns["bucket"] = pa.repeat(pa.scalar(bucket, pa.int32()), len(counted))
-        return self._of_kind(NEEDED, columns, len(counted))
+        return needed_rows(counted, bucket)
 
 
 def _positions_of(known: pa.Table, rows: pa.Table) -> Int64s:

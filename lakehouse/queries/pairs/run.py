@@ -10,33 +10,18 @@ from lakehouse.engine.parts import sink_of
 from lakehouse.queries.pairs.bucket import PAIR, BucketJoin, Newest
 from lakehouse.queries.pairs.held_join import SIDE_PARTS, policy_of
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import PLACE, side_rows
+from lakehouse.queries.pairs.rows import side_rows
 from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, last_repair
 from lakehouse.queries.runtime.recall.needed_slack import missed_by_bucket
 from lakehouse.queries.runtime.retracted import Forgetting, Retracted
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
-from lakehouse.queries.runtime.tables import output_types
 from lakehouse.queries.runtime.tasks.bucket import LOG
 from lakehouse.queries.runtime.tasks.by_bucket import Answered, BatchKernel, Output, run_buckets
 from lakehouse.spark import tables
-from lakehouse.spark.ddl import schema_of
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import bounds
-
-PAIR_COLUMNS = ("event_us", "left_us", "right_us", "left_row", "right_row", "wait_us")
-LOG_COLUMNS = {
-    "what": "part",
-    **{
-        name: name
-        for name in ("bucket", "side", "row", *PLACE, "event_us", "horizon_us", "time_us", "edge_us")
-    },
-}
-METRIC_NAMES = (
-    *("rows", "pairs", "missed", "refused", "unusable", "late_after_silence", "held", "most_held", "bytes"),
-    *("left_slack_us", "right_slack_us", "time_us", "left_newest_us", "right_newest_us"),
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +61,7 @@ class PairsRun(QueryRun[PairsQuery]):
         crash_point("queries.outputs-appended")
         totals = {count: sum(row[count] for row in found.metrics) for count in self.counts}
         source.record_metrics(totals["rows"], totals["pairs"])
-        self.append_metrics(found.metrics or [{"bucket": -1, **dict.fromkeys(METRIC_NAMES)}], batch)
+        self.append_metrics(found.metrics or [{"bucket": -1}], batch)
         return totals
 
     def forget(self, retracted: Retracted, manifest: BatchManifest) -> None:
@@ -90,35 +75,19 @@ class PairsRun(QueryRun[PairsQuery]):
         """Run all buckets over a batch; they write their states, pairs and log."""
         layout, query, batch = self.layout, self.query, manifest.number
         missed = missed_by_bucket(layout, query, manifest, policy_of(query))
-        schema = schema_of(self._answer())
         files = self.state_files(manifest)
         before = self.state_before(manifest, files)
-        work = BucketJoin(query, schema, before, newest(layout, query.name, batch), missed)
+        work = BucketJoin(query, before, newest(layout, query.name, batch), missed)
         pairs, log = sink_of(layout.pairs(query.name)), sink_of(layout.missed_rows(query.name))
         outputs = (
             self.states_output(batch),
-            Output(pairs, self.pair_columns(), {"found": "online", "batch": batch}, PAIR),
-            Output(log, LOG_COLUMNS, {"batch": batch}, LOG),
+            Output(PAIR, pairs, {"found": "online", "batch": batch}),
+            Output(LOG, log, {"batch": batch}),
         )
         rows = side_rows(source, query, self.streams, manifest.buckets)
         kernel = BatchKernel(work, files, manifest.scales)
         step = f"query {query.name}, batch {batch}"
-        return run_buckets(self.engine, step, rows, manifest.buckets, kernel, outputs, METRIC_NAMES)
-
-    def _answer(self) -> str:
-        types = output_types(self.query, self.streams)
-        shown = "".join(f", `o_{name}` {kind}" for name, kind in types.items())
-        metrics = "".join(f", f_{name} bigint" for name in METRIC_NAMES)
-        names = "event_us", "left_us", "right_us", "wait_us", "horizon_us", "time_us", "edge_us"
-        times = ", ".join(f"{name} bigint" for name in names)
-        place = "source_file string, source_line bigint, source_item int"
-        rows = f"left_row bigint, right_row bigint, row bigint, {place}, side int"
-        return f"kind string, bucket int, part string, content binary, leave_us bigint, {rows}, {times}{metrics}{shown}"
-
-    def pair_columns(self) -> dict[str, str]:
-        """Return the columns of pairs as their table has them, but for what found them, and as buckets answer them."""
-        own = {output.name: f"o_{output.name}" for output in self.query.outputs}
-        return {**{name: name for name in PAIR_COLUMNS}, **own}
+        return run_buckets(self.engine, step, rows, manifest.buckets, kernel, outputs)
 
 
 def newest(layout: Home, query: str, batch: int) -> Newest:

@@ -37,7 +37,6 @@ from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import Between, file_facts
 
 Q = TypeVar("Q", bound=Query)
-_STATES = ("bucket", "part", "content", "leave_us")
 
 
 @dataclass(frozen=True)
@@ -196,8 +195,7 @@ class QueryRun(ABC, Generic[Q]):
 
     def states_output(self, batch: int) -> Output:
         """Return how buckets write the changes of a batch to their states."""
-        columns = {name: name for name in _STATES}
-        return Output(sink_of(self.layout.states(self.query.name)), columns, {"batch": batch}, STATE)
+        return Output(STATE, sink_of(self.layout.states(self.query.name)), {"batch": batch})
 
     def commit_states(self, entries: pa.Table, batch: int) -> None:
         """Commit the changes of a batch to the states of the buckets."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,29 +27,15 @@ from lakehouse.algorithms.join_aggregate.factorised import Factorised
 from lakehouse.queries.aggregate.bucket import BucketAggregate
 from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, shape_of
 from lakehouse.queries.aggregate.rows import as_rows
-from lakehouse.queries.aggregate.tables import PARTS
 from lakehouse.queries.aggregate.value_codes import BucketCodes
 from lakehouse.queries.kind import Output
-from lakehouse.queries.runtime.tasks.bucket import StateBefore
+from lakehouse.queries.runtime.tasks.bucket import STATE, StateBefore
 from tests.benchmarks import page
 from tests.benchmarks.join_aggregate.run import SECOND
 
 KEYS, BATCH, FILLING, TICKS = 1000, 10_000, 100_000, 60
 SIZES = (100_000, 1_000_000, 10_000_000)
 RATE, BATCH_S = 20_000, 10
-_METRICS = (
-    *("rows", "late", "missed", "refused", "unusable", "held", "bytes"),
-    *("first_us", "first_revised_us", "last_revised_us"),
-)
-SCHEMA = pa.schema(
-    {
-        **{"kind": pa.string(), "bucket": pa.int32(), "part": pa.string(), "content": pa.binary()},
-        **{name: pa.int64() for name in ("leave_us", "row", "event_us", "horizon_us", "tick_us", "results")},
-        **{"side": pa.int32(), "g_device": pa.string()},
-        **{f"{part}_0": pa.int64() if kind == "bigint" else pa.float64() for part, kind in PARTS.items()},
-        **{f"f_{name}": pa.int64() for name in _METRICS},
-    }
-)
 
 
 def figures(quick: bool) -> dict[str, Any]:
@@ -98,14 +84,13 @@ def _run(query: AggregateQuery, sizes: list[int], step: int) -> Iterator[tuple[f
             table, until = _rows(first, rows, step), (first + rows - 1) * step
             before = StateBefore(name, number, str(number), lambda *_: [])
             begun = time.perf_counter()
-            work = BucketAggregate(query, shape_of(query), SCHEMA, before, answered, until)
-            answer = work(0, table, state)
-            own = answer.filter(pc.equal(answer["kind"], "state")).select(["part", "content", "leave_us"])
+            work = BucketAggregate(query, shape_of(query), before, answered, until)
+            result = work(0, table, state)
+            own = result.rows[STATE]
             pq.write_table(own, Path(name) / "state.parquet")
             spent = time.perf_counter() - begun
             state = own.filter(pc.or_(pc.is_null(own["leave_us"]), pc.is_null(own["content"])))
-            figures = answer.filter(pc.equal(answer["kind"], "metrics"))
-            held, kept = (figures[each][0].as_py() for each in ("f_held", "f_bytes"))
+            held, kept = (cast(int, result.metrics[each]) for each in ("held", "bytes"))
             yield spent, (Path(name) / "state.parquet").stat().st_size, held, kept
             first, answered = first + rows, until
 

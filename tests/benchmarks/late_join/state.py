@@ -26,25 +26,14 @@ from lakehouse.queries.kind import Output
 from lakehouse.queries.pairs.bucket import BucketJoin
 from lakehouse.queries.pairs.held_join import HeldJoin
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
-from lakehouse.queries.pairs.run import METRIC_NAMES
 from lakehouse.queries.runtime.tasks import bucket as bucket_state
-from lakehouse.queries.runtime.tasks.bucket import BucketState, StateBefore, packed_rows, unpacked
+from lakehouse.queries.runtime.tasks.bucket import STATE, BucketState, StateBefore, packed_rows, unpacked
 from tests.benchmarks import page
 from tests.oracles.late_join.whole_join import held_rows, snapshot_of
 
 BATCH, FILLING, STEP_US = 10_000, 100_000, 10
 SIZES = (100_000, 1_000_000, 10_000_000)
 SHOWN = {"o_asked": pa.string(), "o_answered": pa.float64()}
-SCHEMA = pa.schema(
-    {
-        **{"kind": pa.string(), "bucket": pa.int32(), "part": pa.string(), "content": pa.binary()},
-        **{name: pa.int64() for name in ("leave_us", "left_row", "right_row", "row")},
-        "side": pa.int32(),
-        **{f"{name}_us": pa.int64() for name in ("event", "left", "right", "wait", "horizon", "time")},
-        **{f"f_{name}": pa.int64() for name in METRIC_NAMES},
-        **SHOWN,
-    }
-)
 
 
 def figures(quick: bool) -> dict[str, Any]:
@@ -70,7 +59,7 @@ def figures(quick: bool) -> dict[str, Any]:
 
 def _measured(size: int, batches: int) -> list[Any]:
     query = _query(size * STEP_US)
-    task = partial(BucketJoin, query, SCHEMA, newest_us=(None, None))
+    task = partial(BucketJoin, query, newest_us=(None, None))
     none = pa.table({"part": pa.array([], pa.string()), "content": [], "leave_us": []})
     with tempfile.TemporaryDirectory(prefix="tidemark-state-") as name:
         file, states = Path(name) / "state.parquet", list[pa.Table]()
@@ -81,8 +70,7 @@ def _measured(size: int, batches: int) -> list[Any]:
             first += rows
             before = StateBefore("states", number, str(number), partial(_read, states))
             begun = time.perf_counter()
-            answer = task(before)(0, table, state)
-            written = answer.filter(pc.equal(answer["kind"], "state")).select(["part", "content", "leave_us"])
+            written = task(before)(0, table, state).rows[STATE]
             pq.write_table(written, file)
             seconds.append(time.perf_counter() - begun)
             sizes.append(file.stat().st_size)
@@ -115,7 +103,7 @@ def _whole(
         first += BATCH
         begun = time.perf_counter()
         bucket_state._KEPT["whole", 0] = BucketState(_restored(query, pq.read_table(file)), {1: ""})
-        work = BucketJoin(query, SCHEMA, StateBefore("whole", 2, "", partial(_read, [])), (None, None))
+        work = BucketJoin(query, StateBefore("whole", 2, "", partial(_read, [])), (None, None))
         work(0, table, _ATTEMPTS)
         held = bucket_state._KEPT.pop(("whole", 0)).held
         pq.write_table(_all_of(held), file)

@@ -3,29 +3,26 @@ and rows that are retracted."""
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK
 from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
 from lakehouse.queries.aggregate.answers import NEW, Adding, with_earlier
-from lakehouse.queries.aggregate.bucket import HeldAggregate, part_rows
+from lakehouse.queries.aggregate.bucket import PART, HeldAggregate, part_rows
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
 from lakehouse.queries.aggregate.recompute import Affected, BucketsAgain
 from lakehouse.queries.aggregate.repair import BucketRepairs
 from lakehouse.queries.aggregate.rows import is_used, side_rows
-from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.aggregate.value_codes import BucketCodes, newest
 from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.source import RowSource
-from lakehouse.queries.runtime.tasks.bucket import ATTEMPTS, Left, Segment
-from lakehouse.spark.ddl import schema_of
+from lakehouse.queries.runtime.tasks.bucket import ATTEMPTS, STATE, Left, Segment
 from lakehouse.storage.noted_rows import NotedRows
 from tests.oracles.queries.exact_aggregates import plain
 from tests.queries.exact_rows import STREAMS, ReadOnce, Row, Source, raw, read
@@ -87,18 +84,14 @@ class Kept:
         source = cast(RowSource, Source(tuple(map(raw, rows)), wheres))
         return read(side_rows(source, self.query, STREAMS, self.buckets))
 
-    @property
-    def _schema(self) -> pa.Schema:
-        return schema_of(AggregateRun.columns(cast(Any, Columned(self.query, self.shape))))
-
     def repair(self) -> None:
         """Add what logged rows lack."""
-        repair = BucketRepairs(self.query, self.shape, self._schema, self.horizons, 0)
+        repair = BucketRepairs(self.query, self.shape, self.horizons, 0)
         parts = []
         for bucket in range(self.buckets):
-            answer = repair(bucket, pa.concat_tables(self.seen[bucket]))
-            if answer is not None:
-                found = answer.filter(pc.equal(answer["kind"], "part"))
+            result = repair(bucket, pa.concat_tables(self.seen[bucket]))
+            if result is not None:
+                found = result.rows[PART]
                 parts.append(found.append_column("part_bucket", pa.repeat(bucket, found.num_rows)))
         self.horizons = {}
         self._add(self._parts(parts))
@@ -115,12 +108,12 @@ class Kept:
             self.seen[bucket] = [_without(each, gone) for each in self.seen[bucket]]
             state = None
             for piece in affected.pieces(2, every_us):
-                own = self.query, self.shape, self._schema, piece, self.until_us, 1, "again"
-                found = BucketsAgain(*own)(bucket, pa.concat_tables(self.seen[bucket]))
+                work = BucketsAgain(self.query, self.shape, piece, self.until_us, 1, "again")
+                found = work(bucket, pa.concat_tables(self.seen[bucket]))
                 if found is not None:
-                    part = found.filter(pc.equal(found["kind"], "part"))
+                    part = found.rows[PART]
                     parts.append(part.append_column("part_bucket", pa.repeat(bucket, part.num_rows)))
-                    state = found.filter(pc.equal(found["kind"], "state"))
+                    state = found.rows.get(STATE)
             if affected.alive_us is not None:
                 self._restart(bucket, last, state)
         place = self.answers.schema.get_field_index("revision")
@@ -215,12 +208,3 @@ def _without(rows: pa.Table, gone: pa.Table) -> pa.Table:
     names = {*zip(gone["side"].to_pylist(), gone["row"].to_pylist(), strict=True)}
     own = zip(rows["side"].to_pylist(), rows["row"].to_pylist(), strict=True)
     return rows.filter(pa.array([each not in names for each in own], pa.bool_()))
-
-
-@dataclass(frozen=True)
-class Columned:
-    """What the columns of a run are made of."""
-
-    query: AggregateQuery
-    shape: Any
-    streams: Any = field(default_factory=lambda: STREAMS)

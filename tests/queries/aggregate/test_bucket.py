@@ -11,31 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.queries.aggregate.bucket import BucketAggregate, HeldAggregate
+from lakehouse.queries.aggregate.bucket import PART, BucketAggregate, HeldAggregate
 from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, shape_of
-from lakehouse.queries.aggregate.tables import PARTS
 from lakehouse.queries.kind import Output
-from lakehouse.queries.runtime.tasks.bucket import StateBefore
+from lakehouse.queries.runtime.tasks.bucket import LOG, BucketResult, StateBefore
 from tests.oracles.queries.colliding_keys import PAIRS_OF_TEXTS
 from tests.queries.state_steps import Steps
 
-METRICS = (
-    *("rows", "late", "missed", "refused", "unusable", "held", "bytes"),
-    *("first_us", "first_revised_us", "last_revised_us"),
-)
-SCHEMA = pa.schema(
-    {
-        **{"kind": pa.string(), "bucket": pa.int32(), "part": pa.string(), "content": pa.binary()},
-        **{name: pa.int64() for name in ("leave_us", "row", "event_us", "horizon_us", "tick_us", "results")},
-        **{"side": pa.int32(), "g_device": pa.string()},
-        **{
-            f"{part}_{number}": pa.int64() if kind == "bigint" else pa.float64()
-            for number in range(3)
-            for part, kind in PARTS.items()
-        },
-        **{f"f_{name}": pa.int64() for name in METRICS},
-    }
-)
 EVERY, SLACK = 4, 12
 ROW = st.tuples(st.integers(0, 1), st.integers(-30, 1), st.integers(0, 2), st.integers(-4, 4) | st.none())
 PROCESSES = st.integers(0, 2)
@@ -56,7 +38,7 @@ def query(method: str = "factorised") -> AggregateQuery:
 
 def task(asked: AggregateQuery, before: StateBefore, answered: int | None, until: int | None) -> Any:
     """Return what a task does."""
-    return BucketAggregate(asked, shape_of(asked), SCHEMA, before, answered, until)
+    return BucketAggregate(asked, shape_of(asked), before, answered, until)
 
 
 def rows_of(drawn: list[Any], first: int) -> pa.Table:
@@ -78,12 +60,11 @@ def rows_of(drawn: list[Any], first: int) -> pa.Table:
     )
 
 
-def found(answer: pa.Table) -> list[Any]:
+def found(result: BucketResult) -> list[Any]:
     """Return answers, log and metrics, but for the bytes of the state, in an order of their own."""
-    rows = [row for row in answer.to_pylist() if row["kind"] != "state"]
-    return sorted(
-        ({name: value for name, value in row.items() if name != "f_bytes"} for row in rows), key=repr
-    )
+    rows = [(name, row) for name in (PART, LOG) for row in result.rows[name].to_pylist()]
+    metrics = {name: value for name, value in result.metrics.items() if name != "bytes"}
+    return sorted([*rows, ("metrics", metrics)], key=repr)
 
 
 @st.composite

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse.queries.aggregate.bucket import PART
 from lakehouse.queries.aggregate.rows import buckets_of
-from tests.queries.aggregate.test_bucket import METHODS, SCHEMA, query, runs, task
-from tests.queries.rescaled_steps import Rescaled
+from lakehouse.queries.runtime.tasks.bucket import LOG, BucketResult
+from tests.queries.aggregate.test_bucket import METHODS, query, runs, task
+from tests.queries.rescaled_steps import Rescaled, rows_of_buckets
 
 BUCKETS = st.sampled_from([1, 2, 3, 4, 6])
 
@@ -33,7 +35,7 @@ def test_whatever_the_buckets_of_batches_are_answers_and_log_are_those_of_one(
         own = buckets_of(asked, rows, buckets)
         return rows.append_column("bucket", pa.array(own, pa.int32()))
 
-    one, many = (Rescaled(place, partial(task, asked), SCHEMA) for _ in range(2))
+    one, many = (Rescaled(place, partial(task, asked)) for _ in range(2))
     for rows, answered, until in run:
         times = {"answered": answered, "until": until}
         Rescaled.end_process()
@@ -47,11 +49,10 @@ def test_whatever_the_buckets_of_batches_are_answers_and_log_are_those_of_one(
         assert sorted(log(found)) == sorted(log(expected))
 
 
-def added(answer: pa.Table) -> dict[Any, list[Any]]:
+def added(results: Mapping[int, BucketResult]) -> dict[Any, list[Any]]:
     """Return what buckets found for each tick and group, added up; extremes are the highest."""
     found: dict[Any, list[Any]] = defaultdict(lambda: [0, 0, -np.inf])
-    rows = answer.filter(pc.equal(answer["kind"], "part")).to_pylist()
-    for row in rows:
+    for row in rows_of_buckets(results, PART).to_pylist() if results else ():
         sums = found[row["tick_us"], row["g_device"]]
         sums[0] += row["results"]
         sums[1] += sum(row[f"counted_{number}"] + row[f"high_{number}"] for number in range(2))
@@ -59,7 +60,9 @@ def added(answer: pa.Table) -> dict[Any, list[Any]]:
     return found
 
 
-def log(answer: pa.Table) -> list[Any]:
+def log(results: Mapping[int, BucketResult]) -> list[Any]:
     """Return the rows that were logged."""
-    rows = answer.filter(pc.equal(answer["kind"], "log"))
+    if not results:
+        return []
+    rows = rows_of_buckets(results, LOG)
     return list(zip(*(rows[name].to_pylist() for name in ("side", "row", "horizon_us")), strict=True))

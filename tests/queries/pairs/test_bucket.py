@@ -18,32 +18,14 @@ from lakehouse.algorithms.late_join.contract import Clock
 from lakehouse.queries.kind import Output
 from lakehouse.queries.pairs.bucket import BucketJoin
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
-from lakehouse.queries.pairs.run import METRIC_NAMES
 from lakehouse.queries.runtime.tasks import bucket as bucket_state
-from lakehouse.queries.runtime.tasks.bucket import Segment, SegmentFiles, StateBefore
+from lakehouse.queries.runtime.tasks.bucket import BucketResult, Segment, SegmentFiles, StateBefore
 from lakehouse.storage.tables.table_log import FileFacts
 from tests.algorithms.late_join.streams import CONDITIONS
 from tests.oracles.late_join.whole_join import snapshot_of
 from tests.queries.state_steps import Steps
 
 WINDOW = 6
-SCHEMA = pa.schema(
-    {
-        **{"kind": pa.string(), "bucket": pa.int32(), "part": pa.string(), "content": pa.binary()},
-        **{"leave_us": pa.int64(), "left_row": pa.int64(), "right_row": pa.int64(), "row": pa.int64()},
-        **{
-            "source_file": pa.string(),
-            "source_line": pa.int64(),
-            "source_item": pa.int32(),
-            "side": pa.int32(),
-        },
-        **{
-            f"{name}_us": pa.int64() for name in ("event", "left", "right", "wait", "horizon", "time", "edge")
-        },
-        **{f"f_{name}": pa.int64() for name in METRIC_NAMES},
-        **{"o_asked": pa.string(), "o_answered": pa.float64()},
-    }
-)
 ROW = st.tuples(
     *(st.integers(0, 1), st.integers(-25, 2), st.integers(0, 3), st.integers(-4, 4), st.sampled_from("abc")),
     st.sampled_from([0, 0, 0, 1, None]),
@@ -68,7 +50,7 @@ def query(
 
 def task(asked: PairsQuery, before: StateBefore, newest: Any = (None, None)) -> BucketJoin:
     """Return what a task does."""
-    return BucketJoin(asked, SCHEMA, before, newest)
+    return BucketJoin(asked, before, newest)
 
 
 def rows_of(drawn: list[Any], first: int) -> pa.Table:
@@ -98,10 +80,14 @@ def rows_of(drawn: list[Any], first: int) -> pa.Table:
     )
 
 
-def found(answers: list[pa.Table], *kinds: str) -> list[Any]:
-    """Return rows of these kinds, but for the bytes of the state."""
-    rows = [row for answer in answers for row in answer.to_pylist() if row["kind"] in kinds]
-    return [{name: value for name, value in row.items() if name != "f_bytes"} for row in rows]
+def found(results: list[BucketResult], *names: str) -> list[Any]:
+    """Return the rows for these tables; metrics are a row, but for the bytes of the state."""
+    found = []
+    for each in results:
+        metrics = {name: value for name, value in each.metrics.items() if name != "bytes"}
+        rows = {name: table.to_pylist() for name, table in each.rows.items()} | {"metrics": [metrics]}
+        found += [row for name in names for row in rows[name]]
+    return found
 
 
 @st.composite
@@ -134,8 +120,8 @@ def test_processes_that_come_go_and_lag_do_what_one_does(run: Any, data: st.Data
         if data.draw(st.booleans()):
             many.drop_ended()
         answer = many.run(rows, data.draw(PROCESSES))
-        kinds = "pair", "log", "metrics"
-        assert found([answer], *kinds) == found([expected], *kinds)
+        names = "pair", "log", "metrics"
+        assert found([answer], *names) == found([expected], *names)
 
 
 @settings(max_examples=40, deadline=None)
@@ -169,9 +155,9 @@ def test_a_source_that_is_silent_over_several_batches_is_waited_for_whoever_take
     answers = [one.run(each, 0) for each in cut]
     restarted = [many.run(each, number) for number, each in enumerate(cut)]
     at_once = Steps(partial(task, asked)).run(rows, 0)
-    for kind in ("pair", "log"):
-        expected = found(answers, kind)
-        assert found(restarted, kind) == found([at_once], kind) == expected
+    for name in ("pair", "log"):
+        expected = found(answers, name)
+        assert found(restarted, name) == found([at_once], name) == expected
 
     logged, more = (len(found(each, "log")) for each in (answers, [usual.run(rows, 0)]))
     assert 0 < 2 * logged < more

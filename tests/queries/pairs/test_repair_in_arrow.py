@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,24 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse.queries.pairs.bucket import PAIR
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.repair import BucketRepair
 from lakehouse.queries.pairs.rows import as_batch
-from lakehouse.queries.runtime.recall.needed_slack import COUNTS
+from lakehouse.queries.runtime.recall.needed_slack import NEEDED
+from lakehouse.queries.runtime.tasks.bucket import LOG, BucketResult
 from tests.oracles.late_join.nested_loop import NestedLoop
-from tests.queries.pairs.test_bucket import SCHEMA, WINDOW, query, rows_of, runs, task
+from tests.queries.pairs.test_bucket import WINDOW, query, rows_of, runs, task
 from tests.queries.state_steps import Steps
-
-REPAIRED = pa.schema(
-    [
-        *(
-            SCHEMA.field(name)
-            for name in ("kind", "event_us", "left_us", "right_us", "left_row", "right_row", "wait_us")
-        ),
-        *(pa.field(name, pa.int64()) for name in COUNTS),
-        *(SCHEMA.field(name) for name in ("bucket", "o_asked", "o_answered")),
-    ]
-)
 
 
 @pytest.mark.slow
@@ -40,8 +32,8 @@ def test_online_and_repaired_pairs_are_all_pairs_each_once(run: Any, data: st.Da
     asked, batches = run
     yardstick = NestedLoop(asked.condition, WINDOW)
     steps = Steps(partial(task, asked))
-    answers: list[pa.Table] = []
-    repaired: list[pa.Table] = []
+    answers: list[BucketResult] = []
+    repaired: list[BucketResult] = []
     through = 0
     for number, rows in enumerate(batches, start=1):
         answers.append(steps.run(rows, 0))
@@ -49,14 +41,13 @@ def test_online_and_repaired_pairs_are_all_pairs_each_once(run: Any, data: st.Da
             repaired.append(repair(asked, batches[:number], answers, through))
             through = number
 
-    online = pairs_of([each.filter(pc.equal(each["kind"], "pair")) for each in answers])
-    added = pairs_of([each.filter(pc.equal(each["kind"], "pair")) for each in repaired])
+    online, added = pairs_of(answers), pairs_of(repaired)
     expected = Counter[tuple[int, int]]()
     for rows in batches:
         found = yardstick.process(as_batch(rows)).pairs
         expected.update(zip(found.left.tolist(), found.right.tolist(), strict=True))
     assert online + added == expected
-    assert sum(metrics["f_pairs"] for metrics in metrics_of(answers)) == online.total()
+    assert [each.metrics["pairs"] for each in answers] == [len(each.rows[PAIR]) for each in answers]
 
 
 def test_a_log_without_edges_is_repaired_from_stream_time_less_the_window() -> None:
@@ -66,40 +57,43 @@ def test_a_log_without_edges_is_repaired_from_stream_time_less_the_window() -> N
         at = rows.schema.get_field_index(name)
         rows = rows.set_column(at, name, pc.multiply(rows[name], 10_000))
     answer = steps.run(rows, 0)
-    unknown = answer.drop_columns(["edge_us"]).append_column("edge_us", pa.nulls(answer.num_rows, pa.int64()))
+    log = answer.rows[LOG]
+    log = log.drop_columns(["edge_us"]).append_column("edge_us", pa.nulls(log.num_rows, pa.int64()))
+    unknown = replace(answer, rows={**answer.rows, LOG: log})
 
     repaired, other = (repair(asked, [rows], [each], 0) for each in (answer, unknown))
 
-    assert sum(pc.equal(repaired["kind"], "needed").to_pylist()) > 1
-    assert other.to_pylist() == repaired.to_pylist()
+    assert repaired.rows[NEEDED].num_rows > 1
+    assert all(other.rows[name].to_pylist() == rows.to_pylist() for name, rows in repaired.rows.items())
 
 
 def repair(
-    asked: PairsQuery, batches: Sequence[pa.Table], answers: Sequence[pa.Table], after: int
-) -> pa.Table:
+    asked: PairsQuery, batches: Sequence[pa.Table], answers: Sequence[BucketResult], after: int
+) -> BucketResult:
     """Return what a repair of the batches after ``after`` finds; all that batches took in lies in raw."""
     taken = [
         rows.append_column("taken", pa.array([number] * rows.num_rows, pa.int64()))
         for number, rows in enumerate(batches)
     ]
-    logs = [answer.filter(pc.equal(answer["kind"], "log")) for answer in answers]
-    refused = [log.filter(pc.equal(log["part"], "refused")) for log in logs]
-    missed = [log.filter(pc.equal(log["part"], "missed")) for log in logs[after:]]
+    logs = [answer.rows[LOG] for answer in answers]
+    refused = [log.filter(pc.equal(log["what"], "refused")) for log in logs]
+    missed = [log.filter(pc.equal(log["what"], "missed")) for log in logs[after:]]
     late = pa.concat_tables([*refused, *missed])
-    late = late.append_column("what", late["part"])
-    times = [row["f_time_us"] for row in metrics_of(answers) if row["f_time_us"] is not None]
-    work = BucketRepair(asked, REPAIRED, 1, max(times, default=0), whole_from_us=0)
+    work = BucketRepair(asked, 1, time_of(answers), whole_from_us=0)
     rows = pa.concat_tables(taken, promote_options="permissive")
     answer = work(0, pa.concat_tables([rows, late], promote_options="permissive"))
-    return REPAIRED.empty_table() if answer is None else answer
+    return answer or BucketResult()
 
 
-def pairs_of(found: Sequence[pa.Table]) -> Counter[tuple[int, int]]:
+def pairs_of(found: Iterable[BucketResult]) -> Counter[tuple[int, int]]:
     """Return left and right rows of pairs."""
-    columns = [pa.concat_tables(found)[name].to_pylist() for name in ("left_row", "right_row")]
-    return Counter(zip(*columns, strict=True))
+    pairs = Counter[tuple[int, int]]()
+    for rows in (each.rows[PAIR] for each in found if PAIR in each.rows):
+        pairs.update(zip(*(rows[name].to_pylist() for name in ("left_row", "right_row")), strict=True))
+    return pairs
 
 
-def metrics_of(answers: Sequence[pa.Table]) -> list[dict[str, Any]]:
-    """Return what the bucket says of each batch."""
-    return [row for each in answers for row in each.filter(pc.equal(each["kind"], "metrics")).to_pylist()]
+def time_of(results: Iterable[BucketResult]) -> int:
+    """Return the newest stream time of some batches, 0 for none."""
+    times: list[Any] = [each.metrics["time_us"] for each in results]
+    return max((time for time in times if time is not None), default=0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +19,11 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.repair import BucketRepair
 from lakehouse.queries.pairs.rows import as_batch, in_buckets
 from lakehouse.queries.runtime.tasks.arrow_sql import one_batch
+from lakehouse.queries.runtime.tasks.bucket import LOG, BucketResult
 from tests.oracles.late_join.nested_loop import NestedLoop
-from tests.queries.pairs.test_bucket import SCHEMA, WINDOW, query, rows_of, task
-from tests.queries.pairs.test_repair_in_arrow import REPAIRED, metrics_of, pairs_of
-from tests.queries.rescaled_steps import Rescaled
+from tests.queries.pairs.test_bucket import WINDOW, query, rows_of, task
+from tests.queries.pairs.test_repair_in_arrow import pairs_of, time_of
+from tests.queries.rescaled_steps import Rescaled, rows_of_buckets
 
 SCALE = 10_000
 
@@ -35,7 +38,7 @@ def test_whatever_the_buckets_of_batches_are_all_pairs_are_found_once(
     dice = np.random.default_rng(seed)
     # What is judged by other rows of a bucket would depend on how rows are cut.
     asked = replace(query(condition, recall=0.3, policy=policy, scale=SCALE), clock=Clock())
-    steps, answers, batches = started(asked), list[pa.Table](), some_batches(dice)
+    steps, answers, batches = started(asked), list[dict[int, BucketResult]](), some_batches(dice)
     for rows in batches:
         buckets = int(dice.choice([1, 2, 3, 4, 6]))
         if dice.random() < 0.3:
@@ -47,7 +50,7 @@ def test_whatever_the_buckets_of_batches_are_all_pairs_are_found_once(
         for bucket, own in markers(steps).items():
             of_it = [each for parent, each in before.items() if (parent - bucket) % steps.common == 0]
             assert all(own[part] >= each[part] for each in of_it for part in own)
-    online = pairs_of([each.filter(pc.equal(each["kind"], "pair")) for each in answers])
+    online = pairs_of(chain(*(each.values() for each in answers)))
     late = repaired(asked, steps, batches, answers)
     expected = Counter[tuple[int, int]]()
     yardstick = NestedLoop(asked.condition, WINDOW * SCALE)
@@ -82,9 +85,7 @@ def stretched(rows: pa.Table) -> pa.Table:
 def started(asked: PairsQuery) -> Rescaled:
     """Return a query without rows."""
     Rescaled.end_process()
-    return Rescaled(
-        lambda rows, buckets: placed(unplaced(rows), asked, buckets), partial(task, asked), SCHEMA
-    )
+    return Rescaled(lambda rows, buckets: placed(unplaced(rows), asked, buckets), partial(task, asked))
 
 
 def placed(rows: pa.Table, asked: PairsQuery, buckets: int) -> pa.Table:
@@ -97,32 +98,26 @@ def unplaced(rows: pa.Table) -> pa.Table:
     return rows.drop_columns(["bucket"])
 
 
-def logged(answer: pa.Table, what: str) -> pa.Table:
-    """Return what a batch has logged."""
-    return answer.filter(pc.and_(pc.equal(answer["kind"], "log"), pc.equal(answer["part"], what)))
-
-
 def repaired(
-    asked: PairsQuery, steps: Rescaled, batches: list[pa.Table], answers: list[pa.Table]
+    asked: PairsQuery, steps: Rescaled, batches: list[pa.Table], answers: list[dict[int, BucketResult]]
 ) -> Counter[tuple[int, int]]:
     """Return the pairs that repairs find, one for the batches of each scale."""
     taken = [
         rows.append_column("taken", pa.array([number] * rows.num_rows, pa.int64()))
         for number, rows in enumerate(batches)
     ]
-    time = max((row["f_time_us"] for row in metrics_of(answers) if row["f_time_us"] is not None), default=0)
-    found, ends = [REPAIRED.empty_table()], [*(scale.since for scale in steps.scales[1:]), len(batches) + 1]
+    time = time_of(chain(*(each.values() for each in answers)))
+    found, ends = list[BucketResult](), [*(scale.since for scale in steps.scales[1:]), len(batches) + 1]
     for scale, end in zip(steps.scales, ends, strict=True):
-        own = pa.concat_tables([logged(each, "missed") for each in answers[scale.since - 1 : end - 1]])
-        late = own.append_column("what", own["part"])
+        log = pa.concat_tables([rows_of_buckets(each, LOG) for each in answers[scale.since - 1 : end - 1]])
+        late = log.filter(pc.equal(log["what"], "missed"))
         raw = pa.concat_tables(taken[: end - 1], promote_options="permissive")
         rows = placed(unplaced(raw), asked, scale.buckets)
-        work = BucketRepair(asked, REPAIRED, scale.buckets, time, whole_from_us=0)
+        work = BucketRepair(asked, scale.buckets, time, whole_from_us=0)
         for bucket in set(late["bucket"].to_pylist()):
             both = (each.filter(pc.equal(each["bucket"], bucket)) for each in (rows, late))
-            answer = work(bucket, pa.concat_tables(both, promote_options="permissive"))
-            found.append(REPAIRED.empty_table() if answer is None else answer)
-    return pairs_of([each.filter(pc.equal(each["kind"], "pair")) for each in found])
+            found.append(work(bucket, pa.concat_tables(both, promote_options="permissive")) or BucketResult())
+    return pairs_of(found)
 
 
 @pytest.mark.parametrize("policy", ["needed_slack", "per_source", "paper"])
@@ -131,19 +126,24 @@ def test_a_bucket_goes_on_with_what_the_closest_one_has_learned_and_the_longest_
     steps = started(asked)
     drawn = [(number % 2, -20 * (number % 7 == 0), number % 3, 1, "a", number % 2) for number in range(300)]
     rows = stretched(rows_of(drawn, 0))
-    first = metrics_of([steps.run(rows, 2)])
+    first = metrics_of(steps.run(rows, 2))
     learned = counters(steps, "policy")
-    then = metrics_of([steps.run(rows.slice(0, 0), 4)])
+    then = metrics_of(steps.run(rows.slice(0, 0), 4))
     assert counters(steps, "policy") == {bucket: learned[bucket % 2] for bucket in range(4)}
-    back = metrics_of([steps.run(rows.slice(0, 0), 1)])
+    back = metrics_of(steps.run(rows.slice(0, 0), 1))
     assert counters(steps, "policy") == {0: learned[0]}
     for name in ("left_slack_us", "right_slack_us"):
-        longest = max(each[f"f_{name}"] for each in first)
-        assert [each[f"f_{name}"] for each in then] == [each[f"f_{name}"] for each in (*first, *first)]
-        assert [each[f"f_{name}"] for each in back] == [longest]
+        longest = max(each[name] for each in first)
+        assert [each[name] for each in then] == [each[name] for each in (*first, *first)]
+        assert [each[name] for each in back] == [longest]
     # Every row that was held is held by one of the four, and by the last one unless another has passed its time.
-    assert sum(each["f_held"] for each in then) == sum(each["f_held"] for each in first) > 0
-    assert 0 < back[0]["f_held"] <= sum(each["f_held"] for each in first)
+    assert sum(each["held"] for each in then) == sum(each["held"] for each in first) > 0
+    assert 0 < back[0]["held"] <= sum(each["held"] for each in first)
+
+
+def metrics_of(results: Mapping[int, BucketResult]) -> list[dict[str, Any]]:
+    """Return the metrics of each bucket."""
+    return [dict(each.metrics) for each in results.values()]
 
 
 def markers(steps: Rescaled) -> dict[int, dict[str, int]]:

@@ -33,6 +33,13 @@ POLICY = "policy"
 _WHOLE = -1
 
 
+def needed_rows(counts: Int64s | None = None, bucket: int = 0) -> pa.Table:
+    """Return counts, as a policy's ``count_missed`` makes them, as rows of the table of needed slack; none of None."""
+    lines = np.empty((0, len(COUNTS)), np.int64) if counts is None else counts
+    columns = {name: pa.array(column) for name, column in zip(COUNTS, lines.T, strict=True)}
+    return pa.table({"bucket": pa.repeat(bucket, len(lines)), **columns})
+
+
 def missed_by_bucket(
     layout: Home, query: Query, manifest: BatchManifest, policy: object
 ) -> Mapping[int, Missed]:

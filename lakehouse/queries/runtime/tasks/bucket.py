@@ -1,10 +1,4 @@
-"""A bucket of a query's rows: what a task answers for it, and its contents between two batches. No JVM.
-
-The answer is rows of one table, whose ``kind`` says what they are; kinds of query add rows of their own:
-
-    log        part: missed or refused; side, row, event_us, horizon_us ...
-    state      part, content, leave_us
-    metrics    f_<name> ...
+"""A bucket of a query's rows: its result, and its contents between two batches. No JVM.
 
 The contents are segments of rows that entered, counters, and a copy in memory. In the table ``states`` a row is one of
 
@@ -41,11 +35,10 @@ from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_files import source
 from lakehouse.storage.tables.table_log import FileFacts
 
-LOG, STATE, METRICS = "log", "state", "metrics"
-Columns = Mapping[str, "pa.Array | pa.ChunkedArray"]
+# Names of tables that buckets have rows for; kinds of query add others.
+LOG, STATE = "log", "state"
 # A figure of a bucket, or several.
-Metric = int | list[int] | None
-_NUMBERS = pa.list_(pa.int64())
+Metric = int | Sequence[int] | None
 ATTEMPTS = "attempts"
 _STATE = pa.schema(
     [("bucket", pa.int32()), ("part", pa.string()), ("content", pa.binary()), ("leave_us", pa.int64())]
@@ -62,43 +55,28 @@ _TAKEN_BYTES = 448 << 20
 _MOST_BYTES = max(psutil.virtual_memory().total // (os.cpu_count() or 1) - _TAKEN_BYTES, 0) // 32
 
 
-def of_kind(kind: str, columns: Columns, rows: int) -> pa.Table:
-    """Return the rows of an answer that have this kind."""
-    return pa.table({"kind": pa.repeat(kind, rows), **columns})
+@dataclass(frozen=True)
+class BucketResult:
+    """Result of a bucket: rows by the table that they are for, whose other columns the driver knows, and metrics."""
+
+    rows: Mapping[str, pa.Table] = field(default_factory=dict)
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
 
 
-def log_rows(log: Any, refused: pa.Table, row: Any, times: Iterable[str]) -> pa.Table:
-    """Return the rows that may have missed partners, then the refused rows; ``times``: the times of ``log``."""
+def log_rows(log: Any, refused: pa.Table, own: Mapping[str, Any], times: Iterable[str]) -> pa.Table:
+    """Return the rows that may have missed partners, then the refused rows, with ``own`` columns of both.
+
+    ``times``: those of ``log``.
+    """
     nothing = pa.nulls(refused.num_rows, pa.int64())
     columns = {
-        "part": pa.array(["missed"] * len(log) + ["refused"] * refused.num_rows, pa.string()),
+        "what": pa.array(["missed"] * len(log) + ["refused"] * refused.num_rows, pa.string()),
         "side": pa.array(np.concatenate([log.side, refused["side"].to_numpy()]).astype(np.int32)),
-        "row": row,
+        **own,
         "event_us": pa.array(np.concatenate([log.event_us, refused["event_us"].to_numpy()])),
         **{name: pa.chunked_array([pa.array(getattr(log, name)), nothing]) for name in times},
     }
-    return of_kind(LOG, columns, len(row))
-
-
-def metrics_row(metrics: Mapping[str, Metric]) -> pa.Table:
-    """Return the metrics of a bucket as a row."""
-    types = {name: _NUMBERS if isinstance(value, list) else pa.int64() for name, value in metrics.items()}
-    columns = {f"f_{name}": pa.array([value], types[name]) for name, value in metrics.items()}
-    return of_kind(METRICS, columns, 1)
-
-
-def filled(part: pa.Table, rows: int, schema: pa.Schema) -> pa.Table:
-    """Return a part of an answer with all columns; columns without a value are null."""
-    columns = [
-        part[f.name].cast(f.type) if f.name in part.column_names else pa.nulls(rows, f.type) for f in schema
-    ]
-    return pa.table(columns, schema=schema)
-
-
-def gathered(parts: Sequence[pa.Table], schema: pa.Schema, bucket: int) -> pa.Table:
-    """Return the parts of a bucket's answer as one table."""
-    numbered = (part.append_column("bucket", pa.repeat(bucket, part.num_rows)) for part in parts)
-    return pa.concat_tables([filled(part, part.num_rows, schema) for part in numbered])
+    return pa.table(columns)
 
 
 def unpacked(content: bytes) -> pa.Table:
@@ -322,12 +300,7 @@ def state_rows(change: Change, attempts: Mapping[int, str]) -> pa.Table:
     parts = [*counters, *(each.part for each in segments), *markers]
     contents = [*counters.values(), *(each.content for each in segments), *[None] * len(markers)]
     leaves = [*[None] * len(counters), *(each.leave_us for each in segments), *markers.values()]
-    columns = {
-        "part": pa.array(parts, pa.string()),
-        "content": pa.array(contents, pa.binary()),
-        "leave_us": pa.array(leaves, pa.int64()),
-    }
-    return of_kind(STATE, columns, len(parts))
+    return pa.table([parts, contents, leaves], schema=pa.schema([*_STATE][1:]))
 
 
 def _taken_apart(rows: pa.Table) -> tuple[dict[str, bytes], dict[str, int]]:

@@ -2,7 +2,7 @@
 
     items     files of all inputs, and how many places there are
     read      rows of some files, each with its bucket                               in tasks
-    kernel    buckets of a place, one after the other; what they answer is written   in tasks, with the bucket's state
+    kernel    buckets of a place, one after the other; their results are written     in tasks, with the bucket's state
     driver    entries of written parts, and metrics
 
 A place is some buckets that one task runs: few for a large batch, all of them for a small one, which then writes one
@@ -25,8 +25,8 @@ from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import SUNK, Parts, TableSink, entries_by_sink
 from lakehouse.queries.runtime.batch_manifest import Scales
-from lakehouse.queries.runtime.tables import Constants, Written
-from lakehouse.queries.runtime.tasks.bucket import LOG, METRICS, Metric, SegmentFiles, metrics_row, of_kind
+from lakehouse.queries.runtime.tables import Constants, with_constants
+from lakehouse.queries.runtime.tasks.bucket import LOG, BucketResult, SegmentFiles
 from lakehouse.queries.runtime.tasks.reading import NEWEST, SideRows, TaskRows, items_of
 from lakehouse.storage.tables.table_commits import fitted
 
@@ -36,26 +36,29 @@ _PLACE = "place"
 # The times of rows that a bucket logs are kept as so many ranges.
 _MOST_RANGES = 64
 _RESULT = pa.schema([*SUNK, *((name, pa.string()) for name in ("metrics", "counts", "shared"))])
-# What a bucket with rows answers, one table whose ``kind`` says what a row is; None for nothing.
-Kernel = Callable[[int, pa.Table], "pa.Table | None"]
-# A bucket's number, its rows, and its counters and markers -> its answers.
-Work = Callable[[int, pa.Table, pa.Table], pa.Table]
+# The result of a bucket with rows; None for nothing.
+Kernel = Callable[[int, pa.Table], "BucketResult | None"]
+# A bucket's number, its rows, and its counters and markers -> its result.
+Work = Callable[[int, pa.Table, pa.Table], BucketResult]
 
 
 @dataclass(frozen=True)
-class Output(Written):
-    """A table that buckets write: their answers of one kind."""
+class Output:
+    """A table that buckets write: its name in their results, and constant columns."""
 
-    kind: str = ""
+    name: str
+    sink: TableSink
+    constants: Constants
 
-    def rows(self, found: pa.Table) -> pa.Table:
-        """Return the rows of the table among some answers."""
-        return super().rows(found).filter(pc.equal(found["kind"], self.kind))
+    def rows(self, bucket: int, rows: pa.Table) -> pa.Table:
+        """Return rows of a bucket as the table has them."""
+        own = self.constants if "bucket" in rows.column_names else {"bucket": bucket, **self.constants}
+        return fitted(with_constants(rows, own), self.sink.columns)
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Answers of buckets: entries by output, metrics by bucket, and rows by kind; ``shared``: rows without a bucket."""
+    """Results of buckets: entries and numbers of rows by output, metrics by bucket; ``shared``: rows of no bucket."""
 
     entries: Sequence[pa.Table]
     metrics: Sequence[dict[str, Any]]
@@ -70,7 +73,6 @@ def run_buckets(
     buckets: int,
     kernel: "Kernel | BatchKernel",
     outputs: Sequence[Output],
-    metrics: Sequence[str] = (),
 ) -> Answered:
     """Run the kernel of all buckets over the rows of some inputs; return what is to be committed."""
     files = [(number, *each) for number, own in enumerate(inputs) for each in own.files]
@@ -84,28 +86,11 @@ def run_buckets(
         partial(_read, inputs=own, places=places, schema=schema),
         schema,
         _PLACE,
-        partial(
-            _answer, places=places, buckets=buckets, kernel=kernel, outputs=tuple(outputs), metrics=metrics
-        ),
+        partial(_answer, places=places, buckets=buckets, kernel=kernel, outputs=tuple(outputs)),
         _RESULT,
         step,
     )
     return _answered(found, len(outputs))
-
-
-def marked(kind: str, rows: pa.Table) -> pa.Table:
-    """Return answers of a kind whose columns, which users may have named, have names that no other kind uses."""
-    return of_kind(kind, {f"{kind}_{name}": rows[name] for name in rows.column_names}, len(rows))
-
-
-def marked_output(sink: TableSink, kind: str, columns: Iterable[str], constants: Constants) -> Output:
-    """Return the table that is written of such answers."""
-    return Output(sink, {name: f"{kind}_{name}" for name in columns}, constants, kind)
-
-
-def metrics_of(bucket: int, metrics: Mapping[str, Metric]) -> pa.Table:
-    """Return the metrics of a bucket as an answer."""
-    return metrics_row(metrics).append_column("bucket", pa.array([bucket], pa.int32()))
 
 
 def log_figures(log: pa.Table) -> dict[str, Any]:
@@ -151,7 +136,6 @@ def _answer(
     buckets: int,
     kernel: "Kernel | BatchKernel",
     outputs: Sequence[Output],
-    metrics: Sequence[str],
 ) -> pa.Table:
     """Run the buckets of a place, and write what they answer."""
     own, shared = range(place, buckets, places), list[dict[str, Any]]()
@@ -163,12 +147,12 @@ def _answer(
     has_state = isinstance(kernel, BatchKernel)
     answer, written = (
         kernel.of(own) if isinstance(kernel, BatchKernel) else kernel,
-        _Answers(outputs, metrics),
+        _Answers(outputs),
     )
     for bucket, among in zip(own, _by_bucket(rows.drop_columns(_PLACE), own), strict=True):
-        answers = answer(bucket, among) if has_state or among.num_rows else None
-        if answers is not None:
-            written.add(answers)
+        result = answer(bucket, among) if has_state or among.num_rows else None
+        if result is not None:
+            written.add(bucket, result)
     return written.result(shared if place == 0 else [])
 
 
@@ -182,29 +166,27 @@ def _by_bucket(rows: pa.Table, buckets: Sequence[int]) -> Iterator[pa.Table]:
 
 
 class _Answers:
-    """Answers of the buckets of a task, in the parts that are written of them."""
+    """Results of the buckets of a task, in the parts that are written of them."""
 
-    def __init__(self, outputs: Sequence[Output], metrics: Sequence[str]) -> None:
-        self._outputs, self._metrics = outputs, metrics
+    def __init__(self, outputs: Sequence[Output]) -> None:
+        self._outputs = outputs
         self._parts = Parts([each.sink for each in outputs])
         self._counts, self._told = Counter[str](), list[str]()
 
-    def add(self, answers: pa.Table) -> None:
+    def add(self, bucket: int, result: BucketResult) -> None:
         figures: Mapping[str, Any] = {}
         for number, output in enumerate(self._outputs):
-            rows = output.rows(answers)
+            if output.name not in result.rows:
+                continue
+            rows = output.rows(bucket, result.rows[output.name])
             self._parts.add(number, rows)
-            figures = log_figures(rows) if output.kind == LOG else figures
-        kinds = answers["kind"].value_counts().to_pylist()
-        self._counts.update({each["values"]: each["counts"] for each in kinds})
-        if self._metrics:
-            names = {"bucket": "bucket", **{name: f"f_{name}" for name in self._metrics}}
-            own = answers.filter(pc.equal(answers["kind"], METRICS)).select(list(names.values()))
-            told = own.rename_columns(list(names)).to_pylist()
-            self._told += (json.dumps(row | figures) for row in told)
+            self._counts[output.name] += len(rows)
+            figures = log_figures(rows) if output.name == LOG else figures
+        if result.metrics:
+            self._told.append(json.dumps({"bucket": bucket, **result.metrics, **figures}))
 
     def result(self, shared: Sequence[dict[str, Any]]) -> pa.Table:
-        """Return entries by output, metrics of buckets, counts of kinds, and rows that all places have."""
+        """Return entries by output, metrics of buckets, counts of rows, and rows that all places have."""
         told = pa.table({"metrics": pa.array(self._told, pa.string())})
         counts = pa.table({"counts": pa.array([json.dumps(self._counts)])})
         common = pa.table({"shared": pa.array([json.dumps(row) for row in shared], pa.string())})
@@ -240,7 +222,7 @@ class BatchKernel:
         """Return the kernel of some buckets, whose states are read together."""
         states = self.files.last(buckets, self.scales)
 
-        def answer(bucket: int, rows: pa.Table) -> pa.Table | None:
+        def answer(bucket: int, rows: pa.Table) -> BucketResult | None:
             state = states[bucket]
             if not rows.num_rows and not state.num_rows:
                 return None
