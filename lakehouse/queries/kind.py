@@ -23,7 +23,7 @@ these files, each with the names that other modules call:
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,28 +63,18 @@ class Conjunct:
     call: PythonCall | None = None
 
 
-class Side(Protocol):
+@dataclass(frozen=True)
+class Side:
     """One of the streams that a query reads, under an alias, and the conditions that each of its rows alone decides.
 
-    Where all of them are comparisons they are one text, ``where``. Where one calls a predicate they are ``conjuncts``
-    instead, which cannot be one text.
+    Where all of them are comparisons they are one text of SQL over the raw table's columns, ``where``. Where one calls
+    a predicate, they are ``conjuncts`` instead, in the written order, which cannot be one text.
     """
 
-    @property
-    def stream(self) -> str:
-        """The name of the stream."""
-
-    @property
-    def alias(self) -> str:
-        """The name of the stream in the query."""
-
-    @property
-    def where(self) -> str | None:
-        """SQL, where all its conditions are."""
-
-    @property
-    def conjuncts(self) -> tuple[Conjunct, ...]:
-        """All its conditions, where one is a call."""
+    stream: str
+    alias: str
+    where: str | None = field(default=None, kw_only=True)
+    conjuncts: tuple[Conjunct, ...] = field(default=(), kw_only=True)
 
 
 def in_one_order(conjuncts: Iterable[Conjunct]) -> str | None:
@@ -92,11 +82,10 @@ def in_one_order(conjuncts: Iterable[Conjunct]) -> str | None:
     return " AND ".join(sorted(each.text for each in conjuncts)) or None
 
 
-def of_side(conjuncts: Collection[Conjunct]) -> tuple[str | None, tuple[Conjunct, ...]]:
-    """Return ``where`` and ``conjuncts`` of the side that these are all conditions on."""
-    if any(each.call for each in conjuncts):
-        return None, tuple(conjuncts)
-    return in_one_order(conjuncts), ()
+def of_side(conjuncts: Collection[Conjunct]) -> dict[str, Any]:
+    """Return ``where`` or ``conjuncts`` of the side that these are all conditions on."""
+    has_call = any(each.call for each in conjuncts)
+    return {"conjuncts": tuple(conjuncts)} if has_call else {"where": in_one_order(conjuncts)}
 
 
 def where_of(side: Side) -> str | None:
@@ -348,6 +337,11 @@ def kind_of(subject: HasKind) -> Kind:
 def kinds() -> Iterator[Kind]:
     """Yield every registered kind."""
     yield from KINDS.values()
+
+
+def reach_of(query: Query) -> int:
+    """Return the widest window of a query, 0 for none."""
+    return max(getattr(each, "window_us", 0) for each in (query, *query.sides))
 
 
 def from_in_words(sides: Sequence[Side]) -> str:

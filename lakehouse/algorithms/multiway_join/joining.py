@@ -24,20 +24,10 @@ class Joined:
     window_us: int
 
 
-def results_with_new(sides: Sequence[Joined], most: int) -> Int64s:
-    """Return the results that have a new row, one a line: the place of its row in each side.
-
-    Cost: O(n log n) for n rows, and the combinations that new rows meet from stop to stop. Memory: about ``most``
-    combinations at a stop, or those of one row, beside the results.
-    """
-    results = [_from_new(sides, last, most) for last in range(len(sides))]
-    return np.concatenate(results)
-
-
 def results_of(sides: Sequence[Joined], start: int, rows: Int64s, most: int) -> Int64s:
     """Return the results that have one of some rows of a side, one a line; whether rows are new plays no part.
 
-    Cost and memory: as of ``results_with_new``.
+    Cost and memory: as of ``results_on_route``.
     """
     order = [stop for stop in range(len(sides)) if stop != start]
     return _results(sides, start, rows, order, [np.arange(len(side.key)) for side in sides], most)[0]
@@ -49,14 +39,11 @@ def results_on_route(
     """Return the results of which a side is the last that has a new row, from some of its new rows.
 
     Also how many combinations there are at the start and after each stop. ``order``: that of the stops.
+
+    Cost: O(n log n) for n rows, and the combinations that new rows meet from stop to stop. Memory: about ``most``
+    combinations at a stop, or those of one row, beside the results.
     """
     return _results(sides, start, rows, order, _met_by_new(sides, start), most)
-
-
-def _from_new(sides: Sequence[Joined], last: int, most: int) -> Int64s:
-    """Return the results whose last side with a new row is this one."""
-    order = [stop for stop in range(len(sides)) if stop != last]
-    return results_on_route(sides, last, np.flatnonzero(sides[last].is_new), order, most)[0]
 
 
 def _met_by_new(sides: Sequence[Joined], last: int) -> list[Int64s]:

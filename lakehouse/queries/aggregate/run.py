@@ -29,10 +29,10 @@ from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
     Wanted,
     finished,
-    last_repair,
     require_manifest,
 )
 from lakehouse.queries.runtime.progress import Clocks, Progress, clocks_of, progress_before
+from lakehouse.queries.runtime.recall.needed_slack import learned
 from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.run import QueryRun, kept_since
 from lakehouse.queries.runtime.source import FromRaw, RowSource
@@ -83,16 +83,13 @@ class AggregateRun(QueryRun[AggregateQuery]):
         self.commit(log, layout.missed_rows(query.name), "online", batch)
         answered = self.answer(parts, ticks, self._changed(ticks, before, after), "online", batch)
         if slack is not None:
-            self._commit_policy(slack.learn(answered.needed, lags), batch)
+            times = slack.time_us, (slack.slack_us,)
+            self._commit_policy(learned(slack.policy, *times, answered.needed, lags), batch)
         source.record_metrics(sum(row["rows"] for row in buckets), answered.new + answered.revised)
         given = {"answered": answered.new, "revised": answered.revised}
-        times = {"time_us": after.until_us, "newest_us": list(after.newest_us)}
-        self.append_metrics([*buckets, {"bucket": -1, **given}], batch, **times)
+        when = {"time_us": after.until_us, "newest_us": list(after.newest_us)}
+        self.append_metrics([*buckets, {"bucket": -1, **given}], batch, **when)
         return {name: sum(row[name] for row in buckets) for name in _TAKEN} | given
-
-    def through_repair(self) -> int:
-        """Return the last finished repair, which tells a recall's policy how much slack is needed."""
-        return 0 if self.query.recall is None else last_repair(self.layout, self.query.name)
 
     def _commit_policy(self, state: bytes, batch: int) -> None:
         table, writer = self.layout.states(self.query.name), f"policy-{self.query.name}"

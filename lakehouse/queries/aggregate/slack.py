@@ -9,7 +9,6 @@ one value more: of an answer that is the greatest, by side ([query.py](query.py)
 the answer from the slack that it needed before to the one that it needs now.
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -22,7 +21,7 @@ from lakehouse.algorithms.late_join.policy_by_stream import StreamSlack
 from lakehouse.queries.aggregate.query import AggregateQuery, places_of_last_came
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.progress import Progress, passed_us
-from lakehouse.queries.runtime.recall.needed_slack import POLICY, missed_by_bucket, needed_rows, summed
+from lakehouse.queries.runtime.recall.needed_slack import POLICY, needed_rows, resume
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_files import dataset
 from lakehouse.storage.tables.table_log import files_near, read_columns
@@ -49,20 +48,10 @@ class TickSlack:
         policy = policy_of(query)
         if policy is None:
             return None
-        if state := read_state(layout, query.name, manifest.number - 1):
-            policy.restore(state)
-        if missed := missed_by_bucket(layout, query, manifest, policy).get(0):
-            policy.replace(*missed)
+        resume(policy, layout, query, manifest, read_state(layout, query.name, manifest.number - 1))
         time_us = passed_us(before.newest_us, query.idle_us)
         (slack_us,) = (0,) if time_us is None else policy.latest_us(time_us)
         return cls(policy, time_us, slack_us)
-
-    def learn(self, needed: Iterable[Sequence[int]], lags: Iterable[Sequence[int]]) -> bytes:
-        """Learn from a batch, as ``counted`` returns its answers by slack and its rows by lag; return the state."""
-        if self.time_us is not None:
-            counts = summed(self.policy, needed), summed(self.policy, lags)
-            self.policy.learn(self.time_us, (self.slack_us,), *counts)
-        return self.policy.snapshot()
 
 
 def policy_of(query: AggregateQuery) -> StreamSlack | None:

@@ -16,7 +16,7 @@ from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.progress import until_us_of
-from lakehouse.queries.runtime.recall.needed_slack import POLICY, missed_by_bucket
+from lakehouse.queries.runtime.recall.needed_slack import POLICY, resume
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_columns
 
@@ -96,10 +96,7 @@ def chosen(
     policy = policy_of(query)
     if policy is None:
         return Reach(query, time_us, (query.slack_us,) * len(query.sides)), None
-    if POLICY in state:
-        policy.restore(state[POLICY])
-    if missed := missed_by_bucket(layout, query, manifest, policy).get(0):
-        policy.replace(*missed)
+    resume(policy, layout, query, manifest, state.get(POLICY))
     if time_us is None:
         return Reach(query, None, (0,) * len(query.sides)), policy
     slack_us = held_us(policy.latest_us(time_us))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakehouse.algorithms.multiway_join.contract import Int64s
 from lakehouse.algorithms.multiway_join.joining import Joined, results_of
 from lakehouse.engine.parts import sink_of
-from lakehouse.queries.multiway.plain import (
+from lakehouse.queries.multiway.places import (
     RESULT,
     as_joined,
     by_side,

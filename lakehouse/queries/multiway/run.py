@@ -24,17 +24,18 @@ from lakehouse.engine import Engine
 from lakehouse.engine.parts import sink_of
 from lakehouse.queries.multiway.centre import Block, Planner
 from lakehouse.queries.multiway.choice import PLAIN, PRUNED, choice_of, oldest_us
-from lakehouse.queries.multiway.plain import RESULT, PlainJoin
-from lakehouse.queries.multiway.pruned import Route, join_windows, moved, whole_routes
+from lakehouse.queries.multiway.places import RESULT, Route, whole_routes
+from lakehouse.queries.multiway.plain import PlainJoin
+from lakehouse.queries.multiway.pruned import join_windows, moved
 from lakehouse.queries.multiway.query import MOST_SLOTS, MultiwayQuery
 from lakehouse.queries.multiway.reach import Reach, chosen
 from lakehouse.queries.multiway.rows import TAKEN, side_columns
 from lakehouse.queries.multiway.sites import Costs, transfer_of
 from lakehouse.queries.multiway.windows import Appended, Appending, Windows
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, last_repair, require_manifests
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, require_manifests
 from lakehouse.queries.runtime.logged import TakenRows
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
-from lakehouse.queries.runtime.recall.needed_slack import POLICY, summed
+from lakehouse.queries.runtime.recall.needed_slack import POLICY, Parts, learned
 from lakehouse.queries.runtime.retracted import Retracted, RetractedRows
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import FromRaw, RowSource
@@ -48,7 +49,6 @@ from lakehouse.storage.tables.table_log import bounds, read_columns
 # Of rows that a column can hold; bounds of many streams may be beyond.
 LARGEST = 2.0**62
 _NEVER = 2**62
-Parts = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,6 @@ class MultiwayRun(QueryRun[MultiwayQuery]):
         self.remove(self.layout.windows(self.query.name), RetractedRows(retracted), between, manifest)
         crash_point("withdrawal.state-replaced")
 
-    def through_repair(self) -> int:
-        """Return the last finished repair, which tells a recall's policy how much slack is needed."""
-        return 0 if self.query.recall is None else last_repair(self.layout, self.query.name)
-
 
 @dataclass(frozen=True)
 class _Joined:
@@ -138,10 +134,7 @@ class _Batch:
         joined = self._joined(way, reach, after)
         state = dict(joined.state)
         if policy is not None:
-            if reach.time_us is not None:
-                counts = summed(policy, joined.needed), summed(policy, joined.lags)
-                policy.learn(reach.time_us, reach.slack_us, *counts)
-            state[POLICY] = policy.snapshot()
+            state[POLICY] = learned(policy, reach.time_us, reach.slack_us, joined.needed, joined.lags)
         if state:
             self._append_state(state)
         crash_point("queries.outputs-appended")

@@ -25,7 +25,7 @@ from lakehouse.algorithms.multiway_join.contract import Int64s
 from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import ENTRIES, SUNK, TableSink, entries_by_sink
 from lakehouse.queries.multiway.centre import COUNTS, counts_of
-from lakehouse.queries.multiway.plain import lags_of
+from lakehouse.queries.multiway.places import lags_of
 from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
 from lakehouse.queries.multiway.reach import Reach
 from lakehouse.queries.multiway.rows import TAKEN, kinds_of, logged_rows

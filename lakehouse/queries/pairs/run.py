@@ -11,7 +11,7 @@ from lakehouse.queries.pairs.bucket import PAIR, BucketJoin, Newest
 from lakehouse.queries.pairs.held_join import SIDE_PARTS, policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import side_rows
-from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, last_repair
+from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted
 from lakehouse.queries.runtime.recall.needed_slack import missed_by_bucket
 from lakehouse.queries.runtime.retracted import Forgetting, Retracted
 from lakehouse.queries.runtime.run import QueryRun
@@ -42,10 +42,6 @@ class PairsRun(QueryRun[PairsQuery]):
         if isinstance(self.query.condition, Equality):
             return self.wanted
         return replace(self.wanted, least=1, divides_rows=False)
-
-    def through_repair(self) -> int:
-        """Return the last finished repair: what it found had been missed tells how much slack is needed."""
-        return last_repair(self.layout, self.query.name)
 
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, int]:
         """Append all that a batch comes to, its metrics last; return its totals."""

@@ -18,9 +18,9 @@ from lakehouse.config.stream import Stream
 from lakehouse.engine import Engine
 from lakehouse.engine.parts import commit_entries, sink_of
 from lakehouse.engine.rewriting import Gone, Instead, remove_rows
-from lakehouse.queries.kind import Query, definition_of, kind_of, written_as
+from lakehouse.queries.kind import Query, definition_of, kind_of, reach_of, written_as
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
-from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted
+from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, last_repair
 from lakehouse.queries.runtime.checks import Counting, counted, found_column
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.retracted import Resting, Retracted
@@ -101,8 +101,9 @@ class QueryRun(ABC, Generic[Q]):
         return self.wanted
 
     def through_repair(self) -> int:
-        """Return the last repair whose results a new batch uses."""
-        return 0
+        """Return the last repair that a new batch knows of: with a recall it tells how much slack is needed."""
+        recall = getattr(self.query, "recall", None)
+        return 0 if recall is None else last_repair(self.layout, self.query.name)
 
     def time_us(self, batch: int) -> int | None:
         """Return the stream time of a finished batch."""
@@ -150,8 +151,7 @@ class QueryRun(ABC, Generic[Q]):
     def _results_on(self, retracted: Retracted) -> tuple[Location, Resting, Between] | None:
         """Return the table of results, those that rest on retracted rows, and their times; None where it has none."""
         kind = kind_of(self.query)
-        reach_us = max(getattr(each, "window_us", 0) for each in (self.query, *self.query.sides))
-        between = "event_us", retracted.from_us, retracted.to_us - 1 + reach_us
+        between = "event_us", retracted.from_us, retracted.to_us - 1 + reach_of(self.query)
         table: Location = getattr(self.layout, kind.results)(self.query.name)
         return (table, Resting(retracted, kind.rests_on), between) if kind.rests_on else None
 

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.multiway_join.joining import Joined, results_of, results_with_new
+from lakehouse.algorithms.multiway_join.joining import Joined, results_of
+from tests.oracles.late_join.batched_join import results_with_new
 
 ROWS = st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 12), st.booleans()), max_size=7)
 SIDES = st.lists(st.tuples(ROWS, st.integers(0, 8)), min_size=2, max_size=4)

@@ -12,7 +12,7 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.contract import Bools, Int64s
 from lakehouse.algorithms.late_join.policy_by_stream import StreamSlack, held_us
-from lakehouse.algorithms.multiway_join.joining import Joined, results_with_new
+from lakehouse.algorithms.multiway_join.joining import Joined, results_on_route
 
 
 @dataclass(frozen=True)
@@ -116,3 +116,12 @@ def _learn(
     missed = np.flatnonzero(~is_found)
     nothing, at = np.zeros(len(missed), np.int64), np.full(len(missed), time_us)
     return policy.count_missed(stream[missed], nothing, at, needed[missed])
+
+
+def results_with_new(sides: Sequence[Joined], most: int) -> Int64s:
+    """Return the results that have a new row, one a line: the place of its row in each side."""
+    found = []
+    for last, side in enumerate(sides):
+        order = [stop for stop in range(len(sides)) if stop != last]
+        found.append(results_on_route(sides, last, np.flatnonzero(side.is_new), order, most)[0])
+    return np.concatenate(found)

@@ -9,9 +9,8 @@ import pytest
 
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.algorithms.late_join.policy_by_stream import StreamSlack
-from lakehouse.queries.aggregate.slack import TickSlack
 from lakehouse.queries.runtime.progress import Clocks, Progress
-from lakehouse.queries.runtime.recall.needed_slack import counted, summed
+from lakehouse.queries.runtime.recall.needed_slack import counted, learned, summed
 
 SECOND = 1_000_000
 RECALL = 0.9
@@ -35,11 +34,9 @@ def policy() -> StreamSlack:
 def test_slack_is_the_least_that_covers_the_share_of_past_answers(seed: int) -> None:
     dice, one = np.random.default_rng(seed), policy()
     needed = np.where(dice.random(500) < 0.5, -1, dice.exponential(20 * SECOND, 500)).astype(np.int64)
-    slack = TickSlack(one, 100 * SECOND, 0)
-    slack.learn(
-        [counted(one, np.zeros_like(needed), needed)],
-        [counted(one, np.zeros(9, np.int64), -np.ones(9, np.int64))],
-    )
+    results = counted(one, np.zeros_like(needed), needed)
+    lags = counted(one, np.zeros(9, np.int64), -np.ones(9, np.int64))
+    learned(one, 100 * SECOND, (0,), [results], [lags])
     covered = np.array([np.count_nonzero(needed < most) for most in one.grid])
     share = judged_share(RECALL, usual_margin(RECALL))
     assert one.latest_us(100 * SECOND) == (one.grid[np.argmax(covered >= share * len(needed))],)
@@ -54,7 +51,6 @@ def test_an_answer_that_is_revised_counts_with_what_it_needs_now_and_no_longer_w
 
 def test_the_last_tick_never_turns_back_and_a_restart_changes_no_choice() -> None:
     one = policy()
-    slack = TickSlack(one, 100 * SECOND, 30 * SECOND)
     before, nothing = Progress((90 * SECOND, 80 * SECOND), 75 * SECOND), Progress((None, None), None)
     newest = 110 * SECOND, 100 * SECOND
     assert Clocks(Asked(), before, newest, 30 * SECOND).reached().until_us == 75 * SECOND
@@ -63,7 +59,8 @@ def test_the_last_tick_never_turns_back_and_a_restart_changes_no_choice() -> Non
     assert Clocks(Asked(), nothing, (None, None), 30 * SECOND).reached() == nothing
 
     needed = np.arange(0, 40, dtype=np.int64) * SECOND
-    state = slack.learn([counted(one, np.zeros_like(needed), needed)], [])
+    results = counted(one, np.zeros_like(needed), needed)
+    state = learned(one, 100 * SECOND, (30 * SECOND,), [results], [])
     again = policy()
     again.restore(state)
     assert again.latest_us(101 * SECOND) == one.latest_us(101 * SECOND) != (0,)

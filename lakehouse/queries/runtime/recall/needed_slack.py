@@ -25,6 +25,7 @@ from lakehouse.storage.tables.table_log import read_columns, read_log
 
 # Until when a bucket is repaired, and what it had missed.
 Missed = tuple[int, "Int64s"]
+Parts = Sequence[Sequence[int]]
 NEEDED = "needed"
 COUNTS = ("from_us", "side", "slack_us", "pairs")
 # The part of a state that the policy of a query without buckets of its own goes on from.
@@ -69,6 +70,29 @@ def missed_by_bucket(
             old = np.array([origin(bucket, scales, batch) for batch in batches], np.int64)
             missed[bucket] = until_us, counted[counted[:, 0] == old[of_repair], 1:]
     return missed
+
+
+def resume(
+    policy: StreamSlack, layout: Home, query: Query, manifest: BatchManifest, state: bytes | None
+) -> None:
+    """Let a policy go on from the state that the batch before left, and from what repairs since then have found."""
+    if state:
+        policy.restore(state)
+    if missed := missed_by_bucket(layout, query, manifest, policy).get(0):
+        policy.replace(*missed)
+
+
+def learned(
+    policy: StreamSlack, time_us: int | None, slack_us: Sequence[int], needed: Parts, lags: Parts
+) -> bytes:
+    """Let a policy learn from a batch with a slack of each stream; return its state.
+
+    ``time_us``: what all streams had passed before, None if that is not known. ``needed``, ``lags``: results by the
+    slack that they needed and rows by how late they came, in parts as ``counted`` returns them.
+    """
+    if time_us is not None:
+        policy.learn(time_us, slack_us, summed(policy, needed), summed(policy, lags))
+    return policy.snapshot()
 
 
 def counted(policy: StreamSlack | None, stream: Int64s, slack_us: Int64s, sign: int = 1) -> list[int]:
