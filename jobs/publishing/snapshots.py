@@ -8,7 +8,7 @@ from typing import Any
 from lakehouse.config.stream import Stream
 from lakehouse.queries.kind import Query
 from lakehouse.queries.runtime.batch_metrics import Facts
-from lakehouse.queries.runtime.recall.publish import snapshot_of as query_snapshot
+from lakehouse.queries.runtime.published_rows import snapshot_of as query_snapshot
 from lakehouse.serving.publish.query_snapshot import QuerySnapshot
 from lakehouse.serving.publish.snapshot import StreamSnapshot, measures_of, ranges_through, totals_of
 from lakehouse.settings import Settings

@@ -61,8 +61,8 @@ ANSWERS = PairsQuery(
     text="-- Which reply answers which\nSELECT a.device, r.temp AS answer  -- as it came\nFROM asks a, replies r;\n",
     description="Which reply answers which question",
     sides=(
-        PairSide("asks", "a", ("device",), (), None),
-        PairSide("replies", "r", ("device",), (), None),
+        PairSide("asks", "a", ("device",), ()),
+        PairSide("replies", "r", ("device",), ()),
     ),
     window_us=3 * SECOND,
     condition=Equality(),

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.queries.aggregate.value_codes import plain
 from lakehouse.queries.runtime.batch_manifest import Scales, Wanted, changes_at, next_scales
 from lakehouse.queries.runtime.logged import in_new_buckets
 from lakehouse.queries.runtime.tasks import bucket as bucket_state
@@ -23,10 +24,13 @@ _NONE = pa.schema(
 
 def rows_of_buckets(results: Mapping[int, BucketResult], name: str) -> pa.Table:
     """Return the rows that buckets have for a table, with the number of the bucket of each."""
-    return pa.concat_tables(
-        result.rows[name].append_column("bucket", pa.array([bucket] * len(result.rows[name]), pa.int32()))
-        for bucket, result in results.items()
-    )
+    numbers = {
+        bucket: pa.array([bucket] * len(each.rows[name]), pa.int32()) for bucket, each in results.items()
+    }
+    tables = [
+        plain(each.rows[name]).append_column("bucket", numbers[bucket]) for bucket, each in results.items()
+    ]
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 @dataclass

@@ -22,13 +22,13 @@ def test_comparisons_are_one_text_in_one_order() -> None:
 
 
 def test_a_side_has_conjuncts_only_where_one_calls() -> None:
-    assert of_side(PLAIN) == ("`x` > 5 AND `y` < 1", ())
-    assert of_side((PLAIN[0], CALL)) == (None, (PLAIN[0], CALL))
-    assert of_side(()) == (None, ())
+    assert of_side(PLAIN) == {"where": "`x` > 5 AND `y` < 1"}
+    assert of_side((PLAIN[0], CALL)) == {"conjuncts": (PLAIN[0], CALL)}
+    assert of_side(()) == {"where": None}
 
 
 def test_what_where_says_of_a_side_has_its_calls() -> None:
-    sides = [PairSide("s", "a", (), (), *of_side(each)) for each in ((), PLAIN, (PLAIN[0], CALL))]
+    sides = [PairSide("s", "a", (), (), **of_side(each)) for each in ((), PLAIN, (PLAIN[0], CALL))]
 
     assert [where_of(side) for side in sides] == [
         None,

@@ -108,7 +108,7 @@ def _shown(
 
 
 def _revisions(connection: duckdb.DuckDBPyConnection, query: AggregateSnapshot, points: int) -> list[Facts]:
-    table, every = name(f"revisions_{query.name}"), query.every_us
+    table, every = name(f"revisions_{query.name}"), query.settings["every_us"]
     low, high = connection.execute(f"SELECT min(tick_us), max(tick_us) FROM {table}").fetchone() or (
         None,
         None,

@@ -188,7 +188,6 @@ class _Ordered:
 
     def _side(self, side: int) -> Input:
         draft = self.draft
-        where, conjuncts = of_side(draft.filters[side])
         attributes = sorted(draft.attributes, key=lambda each: sorted(map(self._at, each.items())))
         return Input(
             stream=draft.sources[side].stream,
@@ -196,8 +195,7 @@ class _Ordered:
             window_us=draft.windows[side],
             keys=tuple((number, each[side]) for number, each in enumerate(attributes) if side in each),
             values=self._values(side),
-            where=where,
-            conjuncts=conjuncts,
+            **of_side(draft.filters[side]),
         )
 
     def _values(self, side: int) -> tuple[str, ...]:

@@ -11,9 +11,8 @@ import duckdb
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure, measure_in_words
 from lakehouse.queries.aggregate.tables import COUNTED_AS, measure_types
-from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_metrics import Facts, is_finished
-from lakehouse.queries.runtime.recall.publish import Periods
+from lakehouse.queries.runtime.published_rows import PeriodicSnapshot
 from lakehouse.queries.runtime.snapshot import (
     filled,
     final_before,
@@ -24,7 +23,6 @@ from lakehouse.queries.runtime.snapshot import (
 )
 from lakehouse.serving.literals import literal, name, row, text
 from lakehouse.serving.publish.query_snapshot import (
-    QuerySnapshot,
     ShownColumn,
     comment,
     comment_columns,
@@ -37,7 +35,7 @@ from lakehouse.storage.stores.store_path import Location
 
 
 @dataclass(frozen=True, kw_only=True)
-class AggregateSnapshot(QuerySnapshot):
+class AggregateSnapshot(PeriodicSnapshot):
     """A join-aggregate as it is to be published.
 
     ``groups`` are the columns of GROUP BY, ``outputs`` the aggregates of SELECT, of which ``counts`` count: those are 0
@@ -45,33 +43,11 @@ class AggregateSnapshot(QuerySnapshot):
     """
 
     statements = ("answers", "answers_view", "alarms", "alarms_view")
-    every_us: int
-    slack_us: int
-    method: str
-    recall: float | None
-    period_us: int | None
-    step_us: int | None
-    window_us: int
     groups: Sequence[ShownColumn]
     outputs: Sequence[ShownColumn]
     counts: Sequence[str]
-    answered: int
-    revised: int
-    late: int
     answer_table: Location
     alarm_table: Location | None
-
-    @property
-    def basis(self) -> str:
-        """Basis of its published rows."""
-        return self.definition if self.periods is None else self.periods.basis
-
-    @property
-    def periods(self) -> Periods | None:
-        """Its periods, with a recall."""
-        if self.period_us is None or self.step_us is None:
-            return None
-        return Periods(self, self.period_us, self.step_us, self.window_us)
 
     @property
     def revisions_table(self) -> SharedRows:
@@ -132,19 +108,15 @@ class AggregateSnapshot(QuerySnapshot):
         for output in self.outputs:
             values = (self.name, output.name, output.says, output.name in self.counts)
             connection.execute(f"INSERT INTO outputs VALUES {row(values)}")
-        kind = kind_of(self)
-        own = {column: getattr(self, column) for column in (*kind.sums, *kind.settings)}
-        own["final_before_us"] = final_before_us
-        own["groups"] = [group.name for group in self.groups]
-        own["published"] = store.shown(self.revisions_table)
-        own["alarms"] = None if self.alarm_table is None else store.shown(self.changes_table)
-        self.write_row(connection, own, {"open": f"FROM ({_open(self)})"})
+        own = {
+            "final_before_us": final_before_us,
+            "groups": [group.name for group in self.groups],
+            "published": store.shown(self.revisions_table),
+            "alarms": None if self.alarm_table is None else store.shown(self.changes_table),
+        }
+        self.write_row(connection, f"({_open(self)})", own)
         if self.periods is not None:
             self.periods.write_open(connection, store)
-
-    def by_time(self, store: RowStore) -> tuple[str, str]:
-        """Return SELECTs of its answers by tick, and by period; empty without a recall."""
-        return ("", "") if self.periods is None else self.periods.by_time(store)
 
     def values(self) -> Sequence[str]:
         """Return SELECTs of the newest answers, one for each output."""
@@ -172,7 +144,6 @@ def snapshot_of(
     shown = [measure for measure in query.measures if measure.is_shown]
     return AggregateSnapshot(
         **shared_fields(layout, query, streams, before, published_us),
-        **{name: getattr(query, name) for name in ("window_us", *kind_of(query).settings)},
         groups=shown_columns(query, query.groups, streams),
         outputs=[_output(query, measure) for measure in shown],
         counts=[measure.name for measure in shown if measure.function == "count"],

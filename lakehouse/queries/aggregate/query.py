@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.config.durations import format_duration
-from lakehouse.queries.kind import Conjunct, Output, Query, clock_in_words, where_text
+from lakehouse.queries.kind import Output, Query, Side, clock_in_words, where_text
 from lakehouse.queries.language.text import DIALECT
 
 if TYPE_CHECKING:
@@ -26,24 +26,18 @@ _COLUMN = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True)
-class Input:
+class Input(Side):
     """One side of the join.
 
-    ``keys``: the columns of its join attributes, each with the attribute's number; columns of different sides that
-    must be equal have one number. ``values``: what aggregates read, as Spark SQL over the raw table's columns: a column
-    of type int or decimal in its own type, all else as a double. ``where``: Spark SQL, telling which rows take part;
-    None for all. A row is in the window while the tick is at most ``window_us`` after it. ``conjuncts``: where one of
-    the conditions on the side calls a predicate of the operator's own, all of them, in the written order; ``where`` is
-    None then.
+    A row is in the window while the tick is at most ``window_us`` after it. ``keys``: the columns of its join
+    attributes, each with the attribute's number; columns of different sides that must be equal have one number.
+    ``values``: what aggregates read, as SQL over the raw table's columns: a column of type int or decimal in its own
+    type, all else as a double.
     """
 
-    stream: str
-    alias: str
     window_us: int
     keys: tuple[tuple[int, str], ...]
     values: tuple[str, ...]
-    where: str | None
-    conjuncts: tuple[Conjunct, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def read(asked: Asked) -> MultiwayQuery | None:
                 source.alias,
                 windows[side],
                 tuple(each[side] for each in attributes),
-                *of_side(filters[side]),
+                **of_side(filters[side]),
             )
             for side, source in enumerate(sources)
         ),

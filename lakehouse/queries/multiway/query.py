@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from lakehouse.algorithms.late_join.margin import SPARE_ROWS, judged_share, usual_margin
 from lakehouse.config.durations import format_duration
-from lakehouse.queries.kind import Conjunct, Output, Query, least_in_words, where_text
+from lakehouse.queries.kind import Output, Query, Side, least_in_words, where_text
 
 # By how many slots rows are sorted in the files of their windows.
 SLOTS = 2**20
@@ -15,21 +15,15 @@ MOST_SLOTS = 2**24
 
 
 @dataclass(frozen=True)
-class Windowed:
+class Windowed(Side):
     """One side of the join.
 
-    ``keys``: the columns that must be equal, in the same order on all sides. ``where``: Spark SQL over the raw table's
-    columns, telling which rows take part; None for all. A row is in the window while the newest row of a result is at
-    most ``window_us`` after it. ``conjuncts``: where one of the conditions on the side calls a predicate of the
-    operator's own, all of them, in the written order; ``where`` is None then.
+    A row is in the window while the newest row of a result is at most ``window_us`` after it. ``keys``: the columns
+    that must be equal, in the same order on all sides.
     """
 
-    stream: str
-    alias: str
     window_us: int
     keys: tuple[str, ...]
-    where: str | None
-    conjuncts: tuple[Conjunct, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ def _sides(sources: Sequence[Source], matching: Matching) -> tuple[Condition, tu
             source.alias,
             tuple(key[side] for key in keys),
             numbers[side],
-            *of_side(matching.conjuncts(side)),
+            **of_side(matching.conjuncts(side)),
         )
         for side, source in enumerate(sources)
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality, scales_of
 from lakehouse.algorithms.late_join.margin import SEEING_SILENCES, SPARE_ROWS, judged_share, usual_margin
 from lakehouse.config.durations import format_duration
-from lakehouse.queries.kind import Conjunct, Output, Query, least_in_words, where_text
+from lakehouse.queries.kind import Output, Query, Side, least_in_words, where_text
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Clock
@@ -38,21 +38,15 @@ class PaperSettings:
 
 
 @dataclass(frozen=True)
-class PairSide:
+class PairSide(Side):
     """One side of a join.
 
     ``keys``: columns of the equality, in the same order on both sides; none for band and distance. ``numbers``:
-    columns read as numbers; the condition's indexes count in it. ``where``: Spark SQL over the raw table's columns,
-    telling which rows take part; None for all. ``conjuncts``: where one of the conditions on the side calls a
-    predicate of the operator's own, all of them, in the written order; ``where`` is None then.
+    columns read as numbers; the condition's indexes count in it.
     """
 
-    stream: str
-    alias: str
     keys: tuple[str, ...]
     numbers: tuple[str, ...]
-    where: str | None
-    conjuncts: tuple[Conjunct, ...] = ()
 
 
 @dataclass(frozen=True)

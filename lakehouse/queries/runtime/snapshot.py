@@ -1,4 +1,4 @@
-"""Snapshots of queries of all kinds, read from the logs of their tables, and their writing.
+"""Snapshots of queries of all kinds, read from the logs of their tables.
 
 The published metrics are sums over finished batches and repairs, and the times that they reached. They are in the
 query's row of a version, and the next version adds what has finished since.
@@ -8,27 +8,23 @@ since the version before, and their metrics; one sort of all rows if it shares n
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import duckdb
 
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.config.columns import Column
 from lakehouse.config.stream import Stream, instant_us
-from lakehouse.queries.kind import Kind, Output, Query, kind_of
+from lakehouse.queries.kind import Kind, Output, Query, kind_of, reach_of
 from lakehouse.queries.runtime.batch_manifest import doubts_about
 from lakehouse.queries.runtime.batch_metrics import (
     BatchMetrics,
     Facts,
-    is_finished,
     is_open,
     read_metrics_after,
 )
-from lakehouse.serving.literals import name, parquet
-from lakehouse.serving.publish.query_snapshot import QuerySnapshot, ShownColumn, comments_of
-from lakehouse.serving.segments.row_store import Appended, RowStore
+from lakehouse.serving.literals import parquet
+from lakehouse.serving.publish.query_snapshot import QuerySnapshot, ShownColumn
 from lakehouse.serving.segments.shared_rows import SharedRows
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import bounds, files_between, table_id
@@ -103,93 +99,6 @@ def _goes_on(layout: Home, query: str, before: Facts, needed: Facts) -> bool:
     return all((bounds(table, (name,))[0][1] or 0) >= before[counted] for table, name, counted in ends)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowsSnapshot(QuerySnapshot):
-    """A query that finds rows, published as ``<kind>_<query>``; the rows are in the Delta table ``row_table``."""
-
-    columns: Sequence[ShownColumn]
-    rows_found: int
-    settings: Mapping[str, Any]
-    row_table: Path
-
-    @classmethod
-    def of(
-        cls,
-        layout: Home,
-        query: Any,
-        streams: Mapping[str, Stream],
-        published_us: int | None,
-        before: Facts | None = None,
-    ) -> Self:
-        """Return what is published of a query; ``published_us`` back from its newest time, None for all.
-
-        ``before``: its row in the version before.
-        """
-        return cls(
-            **shared_fields(layout, query, streams, before, published_us),
-            settings={name: getattr(query, name) for name in kind_of(query).settings},
-            columns=shown_columns(query, query.outputs, streams),
-            row_table=getattr(layout, kind_of(query).results)(query.name),
-        )
-
-    @property
-    def statements(self) -> tuple[str, ...]:
-        """The table of the rows."""
-        return (kind_of(self).results,)
-
-    @property
-    def table(self) -> str:
-        """The quoted name of the published table."""
-        return name(f"{self.kind}_{self.name}")
-
-    def finished(self, batches: int, repairs: int) -> str:
-        """Return SQL that says whether a row is of a finished batch or repair."""
-        return is_finished(batches, repairs) if kind_of(self).has("repair") else f"batch <= {batches}"
-
-    @property
-    def rows_table(self) -> SharedRows:
-        """The published table."""
-        return shared_rows(self, f"{self.kind}_{self.name}", ("event_us",), time="event_us", shown="true")
-
-    @property
-    def passed_us(self) -> int | None:
-        """The time before which no row that is as late as its stream allows can change anything."""
-        return self.sure_before(None if self.time_us is None else self.time_us - self.latest_us)
-
-    def take(self, store: RowStore) -> None:
-        """Add the rows that are to be published."""
-        store.take(self.rows_table, self.declared(), Appended(self.row_table, rows_at, self.finished))
-
-    def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
-        """Write the row of the query."""
-        waiting = open_rows(self)
-        final = final_before(connection, self.passed_us, waiting)
-        self.write_found(connection, store, final, f"FROM ({waiting})")
-
-    def write_found(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        store: RowStore,
-        final_before_us: int | None,
-        waiting: str,
-    ) -> None:
-        """Write the row of the query; ``waiting``: a FROM of the rows that wait for a repair."""
-        own = {**self.settings, "rows_found": self.rows_found, "final_before_us": final_before_us}
-        self.write_row(connection, {**own, "published": store.shown(self.rows_table)}, {"open": waiting})
-
-    def declared(self) -> str:
-        """Return the statements that create the published table and comment on it."""
-        (file,) = self.statements
-        own = "".join(f"{name(column.name)} {column.type}, " for column in self.columns)
-        says = f"{kind_of(self).rows_are} {self.name}; see queries."
-        return filled(file, {"{columns}": own}) + comments_of(says, self.columns)
-
-
-def rows_at(source: str) -> str:
-    """Return SQL for rows of a source, with their event time as a timestamp."""
-    return f"SELECT *, make_timestamp(event_us) AS event_at FROM {source}"
-
-
 def shared_rows(snapshot: QuerySnapshot, table: str, order: Sequence[str], **more: Any) -> SharedRows:
     """Return one of a query's published tables."""
     return SharedRows(
@@ -210,7 +119,7 @@ def shared_fields(
     before: Facts | None,
     published_us: int | None,
 ) -> Facts:
-    """Return the fields of ``QuerySnapshot``, and the sums that only the kind publishes.
+    """Return the fields of ``QuerySnapshot``.
 
     ``before``: the row of the query in the version before, None for none. The query is published from
     ``published_us`` before its newest time on, by whole steps; None for all of it: one that is cut would show less
@@ -225,7 +134,7 @@ def shared_fields(
     published_from_us = (
         None if newest_us is None or published_us is None else floor_to(step_us, newest_us - published_us)
     )
-    reach_us = max(getattr(each, "window_us", 0) for each in (query, *query.sides))
+    reach_us = reach_of(query)
     doubts = doubts_about(layout, query, None if published_from_us is None else published_from_us - reach_us)
     return {
         "name": query.name,
@@ -233,7 +142,10 @@ def shared_fields(
         "description": query.description,
         "definition": query.definition(),
         "statement": query.statement,
-        **metrics,
+        **{name: value for name, value in metrics.items() if name not in kind.sums},
+        "sums": {name: metrics[name] for name in kind.sums},
+        "settings": {name: getattr(query, name) for name in kind.settings},
+        "reach_us": reach_us,
         "published_from_us": published_from_us,
         "latest_us": max(streams[stream].latest for stream in query.streams),
         "late_files": tuple(files_between(layout.missed_rows(query.name), waiting)),

@@ -1,11 +1,11 @@
 """A SELECT over one stream, read into the selection that it asks for."""
 
-from lakehouse.queries.kind import DEADLINE_US
+from lakehouse.queries.kind import DEADLINE_US, Side
 from lakehouse.queries.language.conditions import conjuncts
 from lakehouse.queries.language.filters import read_condition
 from lakehouse.queries.language.text import Grammar, duration
 from lakehouse.queries.language.tree import ONE_STREAM, Asked, Names, read_outputs, sources_of, tables_of
-from lakehouse.queries.selection.query import Selected, SelectionQuery
+from lakehouse.queries.selection.query import SelectionQuery
 
 # What a table of selected rows has beside the query's own columns and RESERVED, stored and published.
 SELECTED_COLUMNS = frozenset({"row_id", "event_at"})
@@ -41,7 +41,7 @@ def read(asked: Asked) -> SelectionQuery | None:
         return None
     return SelectionQuery(
         **asked.named,
-        sides=(Selected(sources[0].stream, sources[0].alias),),
+        sides=(Side(sources[0].stream, sources[0].alias),),
         conjuncts=tuple({each.text: each for _, each in filter(None, found)}.values()),
         outputs=outputs,
         deadline_us=parts.clauses.us("DEADLINE") or DEADLINE_US,

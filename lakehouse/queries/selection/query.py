@@ -5,29 +5,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lakehouse.config.durations import format_duration
-from lakehouse.queries.kind import Conjunct, Output, Query, RowScan, condition_in_words
-
-
-@dataclass(frozen=True)
-class Selected:
-    """The one side; every row of the stream is looked at, so no condition is the side's: the query has them."""
-
-    stream: str
-    alias: str
-    where: None = None
-    conjuncts: tuple[()] = ()
+from lakehouse.queries.kind import Conjunct, Output, Query, RowScan, Side, condition_in_words
 
 
 @dataclass(frozen=True)
 class SelectionQuery(Query):
     """A registered selection: the rows of a stream for which all conjuncts hold, which are in the written order.
 
+    Every row of the stream is looked at, so the one side has no condition: the query has them.
     ``deadline_us``: T, how long after the work on a batch began its rows are to be out.
     """
 
     kind: ClassVar[str] = "selection"
     kernel: ClassVar[str | None] = None
-    sides: tuple[Selected]
+    sides: tuple[Side]
     conjuncts: tuple[Conjunct, ...]
     outputs: tuple[Output, ...]
     deadline_us: int

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -45,7 +46,8 @@ class QuerySnapshot(ABC):
     on (None: all). ``definition``: what its rows depend on; ``statement``: the query as it was written, for people.
     ``latest_us``: how late rows of its streams are expected at most. ``late_files``: the data files of its log.
     ``table_id``: the table of its metrics. ``doubts``: sentences about rows of its streams that it cannot be sure of;
-    what it found from ``doubtful_from_us`` on may change with them.
+    what it found from ``doubtful_from_us`` on may change with them. ``reach_us``: its widest window. ``sums``,
+    ``settings``: columns of ``queries`` that only some kinds have, what was counted and what the query says.
     """
 
     name: str
@@ -70,6 +72,9 @@ class QuerySnapshot(ABC):
     gone: int
     table_id: str | None
     late_files: Sequence[Path]
+    reach_us: int
+    sums: Mapping[str, int]
+    settings: Mapping[str, Any]
     doubts: Sequence[str] = ()
     doubtful_from_us: int | None = None
 
@@ -112,14 +117,14 @@ class QuerySnapshot(ABC):
         return ()
 
     def write_row(
-        self, connection: duckdb.DuckDBPyConnection, own: Mapping[str, object], counted: Mapping[str, str]
+        self, connection: duckdb.DuckDBPyConnection, waiting: str, own: Mapping[str, object]
     ) -> None:
-        """Write the row of ``queries``: ``own`` values of the kind, ``counted`` columns that count rows of a FROM."""
+        """Write the row of ``queries``; ``waiting``: what waits for a repair, as a table."""
         shared = {column: getattr(self, column) for column in _SHARED_COLUMNS}
-        values = {"query": self.name, **shared, **own}
-        columns = [f"{literal(value)} AS {name(column)}" for column, value in values.items()]
-        counts = [f"(SELECT count(*) {source}) AS {name(column)}" for column, source in counted.items()]
-        connection.execute(f"INSERT INTO queries BY NAME SELECT {', '.join([*columns, *counts])}")
+        values = {"query": self.name, **shared, **self.sums, **self.settings, **own}
+        columns = ", ".join(f"{literal(value)} AS {name(column)}" for column, value in values.items())
+        waits = f"(SELECT count(*) FROM {waiting}) AS open"
+        connection.execute(f"INSERT INTO queries BY NAME SELECT {columns}, {waits}")
 
 
 def comment(connection: duckdb.DuckDBPyConnection, kind: str, on: str, says: str) -> None:

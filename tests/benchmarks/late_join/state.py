@@ -151,7 +151,7 @@ def _read(states: list[pa.Table], bucket: int, after: int, alive_from: Mapping[s
 
 
 def _query(window_us: int) -> PairsQuery:
-    sides = PairSide("a", "a", ("k",), (), None), PairSide("b", "b", ("k",), (), None)
+    sides = PairSide("a", "a", ("k",), ()), PairSide("b", "b", ("k",), ())
     outputs = Output("asked", 0, "name"), Output("answered", 1, "value")
     how = (0.5, 60_000_000, 1_000_000, Clock(), "needed_slack")
     return PairsQuery("q", "", "", sides, window_us, Equality(), outputs, *how)  # type: ignore[arg-type]

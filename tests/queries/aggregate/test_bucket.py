@@ -28,7 +28,7 @@ METHODS = pytest.mark.parametrize("method", ["factorised", "incremental", "multi
 
 def query(method: str = "factorised") -> AggregateQuery:
     """Return a query by device; ``incremental`` has no extremes."""
-    sides = tuple(Input(name, name, 10, ((0, "k"),), ("v",), None) for name in "ab")
+    sides = tuple(Input(name, name, 10, ((0, "k"),), ("v",)) for name in "ab")
     measures = [Measure("n", "count"), Measure("total", "sum", 1, 0), Measure("known", "count", 0, 0)]
     if method != "incremental":
         measures.append(Measure("most", "max", 0, 0))

@@ -62,7 +62,7 @@ def test_counting_paths_is_read_word_for_word() -> None:
         name="asked",
         text=PATHS + EVERY,
         description="",
-        sides=(Input("a", "a", HOUR, keys, (), None), Input("b", "b", HOUR, keys, (), None)),
+        sides=(Input("a", "a", HOUR, keys, ()), Input("b", "b", HOUR, keys, ())),
         groups=(),
         measures=(Measure("count", "count"),),
         having=None,
@@ -82,8 +82,8 @@ def test_fires_by_location_are_read_word_for_word() -> None:
 
     keys = ((0, "location"),)
     assert query.sides == (
-        Input("a", "a", 10 * MINUTE, keys, (), "`temperature` >= 40"),
-        Input("b", "b", 10 * MINUTE, keys, (), "`strength` > 0.6"),
+        Input("a", "a", 10 * MINUTE, keys, (), where="`temperature` >= 40"),
+        Input("b", "b", 10 * MINUTE, keys, (), where="`strength` > 0.6"),
     )
     assert query.groups == (Output("location", 0, "location"),)
     assert (query.measures, query.having) == ((Measure("count", "count"),), "`count` > 5")

@@ -169,7 +169,7 @@ def test_what_a_query_without_calls_means_is_told_as_ever() -> None:
     assert count.definition().startswith(
         "s [1s] WHERE `x` > 5 AND `y` < 1 KEYS [0 = id] BY VALUE VALUES [] JOIN t [1s]"
     )
-    assert sides_of(three)[0] == Windowed("s", "a", SECOND, ("id",), "`x` > 5 AND `y` < 1")
+    assert sides_of(three)[0] == Windowed("s", "a", SECOND, ("id",), where="`x` > 5 AND `y` < 1")
 
 
 # Each is a condition whose fault stands at the mark, and what is told of it.

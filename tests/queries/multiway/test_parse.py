@@ -30,9 +30,9 @@ def test_a_whole_query_is_read() -> None:
         text=text,
         description="Three of one id, the first of them hot.",
         sides=(
-            Windowed("s", "a", 10 * SECOND, ("id", "kind"), "`x` > 3"),
-            Windowed("t", "b", MINUTE, ("id", "kind"), None),
-            Windowed("u", "c", HOUR, ("id", "kind"), "`x` < 1"),
+            Windowed("s", "a", 10 * SECOND, ("id", "kind"), where="`x` > 3"),
+            Windowed("t", "b", MINUTE, ("id", "kind")),
+            Windowed("u", "c", HOUR, ("id", "kind"), where="`x` < 1"),
         ),
         outputs=(Output("id", 0, "id"), Output("came", 1, "event_us"), Output("x", 2, "x")),
         slack_us=5 * MINUTE,

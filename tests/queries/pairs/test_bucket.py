@@ -41,7 +41,7 @@ def query(
     spare: int = 0,
 ) -> PairsQuery:
     """Return a query with a column of each side; times are ``scale`` times as long. It spares no rows of itself."""
-    sides = PairSide("a", "a", ("k",), ("x", "y"), None), PairSide("b", "b", ("k",), ("x", "y"), None)
+    sides = PairSide("a", "a", ("k",), ("x", "y")), PairSide("b", "b", ("k",), ("x", "y"))
     outputs = Output("asked", 0, "name"), Output("answered", 1, "value")
     clock, sources = Clock(ahead_of_streams_us=40 * scale), (("s",), ("s",))
     how = (recall, 16 * scale, 4 * scale, clock, policy, sources if policy == "per_source" else None, spare)

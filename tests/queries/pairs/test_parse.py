@@ -64,8 +64,8 @@ def test_a_whole_query_is_read() -> None:
         text=WHOLE,
         description="Answers to requests, hotter than those.",
         sides=(
-            PairSide("requests", "r", ("id",), ("temp",), "`kind` = 'A'"),
-            PairSide("replies", "s", ("id",), ("temp",), "`strength` > 0.6"),
+            PairSide("requests", "r", ("id",), ("temp",), where="`kind` = 'A'"),
+            PairSide("replies", "s", ("id",), ("temp",), where="`strength` > 0.6"),
         ),
         window_us=2 * SECOND,
         condition=Equality((Comparison(0, "<", 0, -0.5),)),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.publishing.snapshots import queries_to_publish
-from lakehouse.queries.runtime.recall.publish import RecallSnapshot
+from lakehouse.queries.runtime.published_rows import RowsSnapshot
 from lakehouse.serving.publish.publish import publish, published_queries
 from lakehouse.serving.publish.query_snapshot import write_alone
 from lakehouse.serving.publish.snapshot import fingerprint
@@ -28,8 +28,8 @@ DAY = 86_400 * SECOND
 STATEMENT = "SELECT a.device, r.temp AS answer FROM asks a, replies r"
 
 
-def snapshot(home: Home, joined: Joined, published_us: int | None = None) -> RecallSnapshot:
-    return RecallSnapshot.of(joined.write(home), joined.query, STREAMS, published_us)
+def snapshot(home: Home, joined: Joined, published_us: int | None = None) -> RowsSnapshot:
+    return RowsSnapshot.of(joined.write(home), joined.query, STREAMS, published_us)
 
 
 def asked(folder: Path, joined: Joined, sql: str, published_us: int | None = None) -> list[tuple[Any, ...]]:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse.config.problems import Problem
-from lakehouse.queries.kind import DEADLINE_US, Conjunct, Output, PythonCall, definition_of
+from lakehouse.queries.kind import DEADLINE_US, Conjunct, Output, PythonCall, Side, definition_of
 from lakehouse.queries.registered import QueryError, parse_query, read_queries
-from lakehouse.queries.selection.query import Selected, SelectionQuery
+from lakehouse.queries.selection.query import SelectionQuery
 from tests.queries.declared_streams import stream_of
 
 STREAMS = {"readings": stream_of()}
@@ -46,7 +46,7 @@ def test_a_select_over_one_stream_becomes_conditions_in_the_written_order(predic
         name="chosen",
         text=text,
         description="warm ones",
-        sides=(Selected("readings", "r"),),
+        sides=(Side("readings", "r"),),
         conjuncts=(
             Conjunct("`temp` > 5", ("temp",)),
             Conjunct(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from lakehouse.queries.kind import Side
 from lakehouse.queries.language.text import ClauseReader, Grammar
 from lakehouse.queries.language.tree import Asked, Names, read_outputs, sources_of, tables_of
-from tests.queries.toy_kind.query import Sampled, SampleQuery
+from tests.queries.toy_kind.query import SampleQuery
 
 
 def _whole_number(reader: ClauseReader, clause: str) -> bool:
@@ -30,7 +31,7 @@ def read(asked: Asked) -> SampleQuery | None:
         return None
     return SampleQuery(
         **asked.named,
-        sides=(Sampled(sources[0].stream, sources[0].alias),),
+        sides=(Side(sources[0].stream, sources[0].alias),),
         outputs=outputs,
         one_in=int(asked.parts.clauses.numbers["SAMPLE"]),
     )

@@ -5,17 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakehouse.queries.kind import Output, Query
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """The one side, without conditions."""
-
-    stream: str
-    alias: str
-    where: None = None
-    conjuncts: tuple[()] = ()
+from lakehouse.queries.kind import Output, Query, Side
 
 
 @dataclass(frozen=True)
@@ -23,7 +13,7 @@ class SampleQuery(Query):
     """One row of ``one_in`` of a stream."""
 
     kind: ClassVar[str] = "sample"
-    sides: tuple[Sampled]
+    sides: tuple[Side]
     outputs: tuple[Output, ...]
     one_in: int
 

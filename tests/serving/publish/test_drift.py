@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse.queries.runtime.recall.publish import RecallSnapshot
+from lakehouse.queries.runtime.published_rows import RowsSnapshot
 from lakehouse.serving.publish.drift import rows_drift
 from lakehouse.serving.publish.publish import publish
 from lakehouse.serving.publish.snapshot import StreamSnapshot
@@ -35,7 +35,7 @@ def growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Growing
 @pytest.fixture
 def published(growing: Growing, tmp_path: Path) -> Publish:
     def version(*streams: StreamSnapshot, anew: bool = False, **changed: Any) -> int:
-        snapshot = RecallSnapshot.of(growing.home, growing.joined.query, STREAMS, None)
+        snapshot = RowsSnapshot.of(growing.home, growing.joined.query, STREAMS, None)
         told = replace(snapshot, row_table=growing.kept, **changed)
         return publish(Home(tmp_path / "home"), streams, queries=[told], in_full=anew).version
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.queries.runtime.recall.publish import RecallSnapshot
+from lakehouse.queries.runtime.published_rows import RowsSnapshot
 from lakehouse.serving.literals import parquet
 from lakehouse.serving.publish.publish import publish
 from lakehouse.serving.sandbox.sandbox import open_published
@@ -65,7 +65,7 @@ class Growing:
     def publish(self, to: Home, **now: Any) -> None:
         """Publish what is finished now."""
         replace(self.joined, **now).write(self.home)
-        snapshot = RecallSnapshot.of(self.home, self.joined.query, STREAMS, PUBLISHED_US)
+        snapshot = RowsSnapshot.of(self.home, self.joined.query, STREAMS, PUBLISHED_US)
         publish(to, [], queries=[replace(snapshot, row_table=self.kept)])
 
 

@@ -1,6 +1,6 @@
-"""Published periods of a query with a recall, and a join with one: its results, its row in ``queries``.
+"""Published periods of a query with a recall: how many results each has, and where some may still come.
 
-Cost: the results that came, and the rows that wait for a repair; one sort of all results where none are shared.
+Cost: the results that came, and the rows that wait for a repair.
 """
 
 from __future__ import annotations
@@ -15,12 +15,7 @@ import pyarrow as pa
 
 from lakehouse.algorithms.late_join import audit
 from lakehouse.queries.kind import kind_of
-from lakehouse.queries.runtime.snapshot import (
-    RowsSnapshot,
-    greatest,
-    open_rows,
-    shared_rows,
-)
+from lakehouse.queries.runtime.snapshot import greatest, open_rows, shared_rows
 from lakehouse.serving.literals import text
 from lakehouse.serving.publish.query_snapshot import QuerySnapshot
 from lakehouse.serving.segments.shared_rows import SharedRows
@@ -30,11 +25,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from lakehouse.algorithms.late_join.contract import Int64s
-    from lakehouse.config.stream import Stream
-    from lakehouse.queries.kind import Query
-    from lakehouse.queries.runtime.batch_metrics import Facts
     from lakehouse.serving.segments.row_store import RowStore
-    from lakehouse.storage.layout import Home
 
 _COUNTED: dict[str, Any] = {
     "time": "start_us",
@@ -136,52 +127,6 @@ class Periods:
         found = audit.periods_of_steps(start_us, pairs, online, self.period_us, self.step_us)
         held = (found.pairs > 0) | (found.online != 0)
         return audit.Periods(found.start_us[held], found.pairs[held], found.online[held])
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecallSnapshot(RowsSnapshot):
-    """A join with a recall as it is to be published."""
-
-    @property
-    def basis(self) -> str:
-        """Basis of its published rows."""
-        return self.periods.basis
-
-    @property
-    def periods(self) -> Periods:
-        """Its periods."""
-        return Periods(self, *(int(self.settings[name]) for name in ("period_us", "step_us", "window_us")))
-
-    def take(self, store: RowStore) -> None:
-        """Take in its results, and how many there are of each step and period."""
-        super().take(store)
-        self.periods.take(store, store.arrived(self.rows_table), is_shared=store.is_shared(self.rows_table))
-
-    def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
-        """Write where rows still wait for a repair, and the row of the query."""
-        waiting = self.periods.write_open(connection, store)
-        self.write_found(connection, store, self.passed_us, f"FROM range({waiting})")
-
-    def by_time(self, store: RowStore) -> tuple[str, str]:
-        """Return SELECTs of its results by step, and by period."""
-        return self.periods.by_time(store)
-
-
-def snapshot_of(
-    layout: Home,
-    query: Query,
-    streams: Mapping[str, Stream],
-    published_us: int | None,
-    before: Facts | None = None,
-) -> QuerySnapshot:
-    """Return what is published of a query by its kind, with its completeness if it states a recall.
-
-    ``before``: its row in the version before.
-    """
-    rows = RowsSnapshot if getattr(query, "recall", None) is None else RecallSnapshot
-    of_kind = kind_of(query).part("publish", "snapshot_of", rows.of)
-    snapshot: QuerySnapshot = of_kind(layout, query, streams, published_us, before)
-    return snapshot
 
 
 def _waiting(connection: duckdb.DuckDBPyConnection, snapshot: QuerySnapshot, window_us: int) -> audit.Waiting:
