@@ -5,7 +5,7 @@ rows given   -> wait ->   enter, at the first tick that is not before ``enter_us
         ticks   ^     ^
 """
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,11 +40,6 @@ class Arrivals:
             (tick, waiting[start:end]) for tick, start, end in zip(ticks.tolist(), starts, ends, strict=True)
         ]
 
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of the rows that wait."""
-        return bytes_of(self.waiting)
-
 
 def ascending(ticks_us: Int64s, after_us: int) -> Int64s:
     """Return ticks as an array. Raises ValueError when they do not ascend, or come before the last one."""
@@ -74,8 +69,3 @@ def fitted(shape: Shape, rows: Rows) -> Rows:
         values=np.ascontiguousarray(rows.values[:, : shape.columns]),
         group=np.where(np.array(shape.grouped)[rows.side], rows.group, 0),
     )
-
-
-def bytes_of(rows: Rows) -> int:
-    """Return the bytes of all columns."""
-    return sum(getattr(rows, field.name).nbytes for field in fields(rows))

@@ -244,13 +244,6 @@ class JoinAggregate(Protocol):
         count goes beyond 2^63 - 1; the state is not to be used any more.
         """
 
-    def rows(self) -> Rows:
-        """Return the rows that the method holds: in their windows at the last tick, or waiting; sorted by enter."""
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes that the method uses of its arrays; what waits for growth is left out."""
-
 
 @runtime_checkable
 class Revising(JoinAggregate, Protocol):

@@ -22,7 +22,6 @@ from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Partials
 from lakehouse.algorithms.join_aggregate.kernels.factorised import (
     ANSWERED,
     CHANGED,
-    ENTER,
     ENTERED,
     GROUPS,
     LACK,
@@ -31,7 +30,6 @@ from lakehouse.algorithms.join_aggregate.kernels.factorised import (
     NOTHING,
     OUT,
     PLACE,
-    ROW,
     SETTLED,
     TICK,
     VALUES,
@@ -106,15 +104,6 @@ class Lanes(Generic[Block]):
         found = [block for lane in self._lanes for block in self._pop(lane, before_us)]
         self._lanes = [lane for lane in self._lanes if lane]
         return found
-
-    def blocks(self) -> list[Block]:
-        """Return all rows."""
-        return [piece.rows for lane in self._lanes for piece in lane]
-
-    @property
-    def held(self) -> int:
-        """Return how many rows memory is held for."""
-        return sum(piece.size for lane in self._lanes for piece in lane)
 
     def _piece(self, rows: Block) -> _Piece[Block]:
         return _Piece(rows, self._time_of(rows), len(rows))
@@ -266,24 +255,6 @@ class Factorised:
         if len(entered):
             leave = entered[:, LEAVE]
             self._live.push(entered if _ascends(leave) else entered[np.argsort(leave)])
-
-    def rows(self) -> Rows:
-        """Return the rows in their windows at the last tick, or waiting; sorted by enter, those of one time by row."""
-        live = map(self._unplaced, self._live.blocks())
-        both = Rows.joined([Rows.none(self.shape), *self._waiting.blocks(), *live])
-        return both[np.lexsort((both.side, both.row, both.enter_us))]
-
-    def _unplaced(self, live: Int64s) -> Rows:
-        side, keys, group = self._totals.names_of(live[:, PLACE])
-        values = live[:, VALUES:].view(np.float64)
-        return Rows(side, live[:, ENTER], live[:, LEAVE], keys, group, values, live[:, ROW], live[:, WEIGHT])
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes that keys, rows in the windows and rows that wait use."""
-        live = 8 * (VALUES + self.shape.columns)
-        waiting = 1 + 8 * (5 + self.shape.width + self.shape.columns)
-        return self._totals.bytes + self._live.held * live + self._waiting.held * waiting
 
 
 def _those(rows: Rows, which: Bools) -> Rows:

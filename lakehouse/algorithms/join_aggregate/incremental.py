@@ -85,10 +85,6 @@ class Incremental(WindowJoin):
             totals.parts,
         )
 
-    @property
-    def _own_bytes(self) -> int:
-        return self._totals.bytes + self._results.nbytes
-
 
 @njit(cache=True)
 def enter_rows(

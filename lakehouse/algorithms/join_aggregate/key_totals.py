@@ -11,8 +11,6 @@ from lakehouse.algorithms.join_aggregate.kernels.extremes import FREE, NODE, STA
 from lakehouse.algorithms.join_aggregate.kernels.factorised import GROUPS, LACK, LOWEST, NEEDED, STAMP
 from lakehouse.algorithms.join_aggregate.kernels.keys import FREE as FREE_STRIPS
 from lakehouse.algorithms.join_aggregate.kernels.keys import LINE, Layout, put_in_slots, sweep
-from lakehouse.algorithms.join_aggregate.kernels.keys import USED as USED_STRIPS
-from lakehouse.algorithms.join_aggregate.windows import bytes_in_use
 
 FUNCTIONS = {"count": kernels.COUNT, "sum": kernels.SUM, "min": kernels.MIN, "max": kernels.MAX}
 LEAST = 64
@@ -164,30 +162,6 @@ class KeyTotals:
             nodes, kept = kept, _pool(NODE, least)
             copy_heaps(nodes, kept, states[1], self.groups[1], roots, self.keys[1], layout.stamp)
         self.pools = stairs, kept, states
-
-    def names_of(self, places: Int64s) -> tuple[Any, Int64s, Int64s]:
-        """Return side, keys and group of rows in these places."""
-        strips, layout = self.keys[1], self.layout
-        strip, side = places >> kernels.SIDE_BITS, places & kernels.SIDE_MASK
-        owner = strips[strip, layout.owner] if self._is_grouped else strip
-        keys, group = np.zeros((len(places), self._shape.width), np.int64), np.zeros(len(places), np.int64)
-        for column, attribute in enumerate(self.plan[2]):
-            keys[:, attribute] = strips[owner, self._is_grouped + column]
-        if self._is_grouped:
-            group = np.where(self.plan[1][side], strips[strip, layout.parts + side], 0)
-        return side.astype(np.int8), keys, group
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of all tables that keys, groups and extremes use; hash tables are whole."""
-        (_, strips, free, changed), (_, groups), (stairs, nodes, ends) = self.keys, self.groups, self.pools
-        named = int(self.state[USED_STRIPS] - self.state[FREE_STRIPS])
-        used = bytes_in_use((strips, free, changed), len(strips), named)
-        used += bytes_in_use((groups,), len(groups), int(self.state[GROUPS]))
-        for pool, taken in zip((stairs, nodes), ends[:, TAKEN].tolist(), strict=True):
-            used += bytes_in_use((pool,), max(len(pool), 1), taken)
-        whole: int = self.keys[0].nbytes + self.groups[0].nbytes + ends.nbytes + self.state.nbytes
-        return used + whole
 
 
 def _plan(shape: Shape) -> tuple[Any, Any, Any]:

@@ -1,6 +1,5 @@
 """MTC: every row carries what its results add to the answer, and takes it along when it leaves."""
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,12 @@ from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 from lakehouse.algorithms.join_aggregate.kernels.credit import (
     CREDIT,
     HELD,
-    add_up,
     enter_rows,
     leave_before,
     refresh_extremes,
 )
 from lakehouse.algorithms.join_aggregate.totals import Totals
-from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, WindowJoin, bytes_in_use
+from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, WindowJoin
 
 
 class Credits:
@@ -44,11 +42,6 @@ class Credits:
         """Make sums, also those of the totals, keep all digits that the values of rows need."""
         [sums] = self.totals.widen(side, values, self._items[2])
         self._items = (*self._items[:2], sums, self._items[3])
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of all arrays that credits use."""
-        return bytes_in_use(self._items, len(self._items[0]), int(self._state[HELD]))
 
     def _empty(self, room: int) -> tuple[Any, ...]:
         """Return credits, counts of values, sums, extremes."""
@@ -97,16 +90,6 @@ class Multiway(WindowJoin):
         self._credits = Credits(self._totals)
         self._results = np.empty((LEAST_ROOM, shape.sides), np.int64)
 
-    def check(self) -> None:
-        """Raise AssertionError if totals are not what credits make them, or the windows are wrong."""
-        super().check()
-        kept = self._totals.answer(0)
-        add_up(self._windows.arrays, self._totals.aggregates, self._totals.arrays, self._credits.arrays)
-        anew = self._totals.answer(0)
-        for field in fields(kept):
-            one, other = getattr(kept, field.name), getattr(anew, field.name)
-            assert np.array_equal(one, other, equal_nan=True), f"{field.name} that credits do not add up to"
-
     def _enter(self, columns: tuple[Any, ...]) -> None:
         self._credits.widen(columns[0], columns[5])
         at = done = 0
@@ -144,7 +127,3 @@ class Multiway(WindowJoin):
         if self._totals.has_extremes:
             refresh_extremes(self._totals.aggregates, self._totals.arrays, self._credits.arrays)
         return self._totals.answer(tick)
-
-    @property
-    def _own_bytes(self) -> int:
-        return self._totals.bytes + self._credits.bytes + self._results.nbytes

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, bytes_of, fitted
+from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, fitted
 from lakehouse.algorithms.join_aggregate.choice import build
 from lakehouse.algorithms.join_aggregate.contract import (
     FAR_FUTURE_US,
@@ -137,11 +137,6 @@ class Online:
         self._held.drop(self.alive_from_us)
         self._held.add(rows[rows.leave_us >= self.alive_from_us])
         self._look_ahead(rows)
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of all arrays that are held."""
-        return self._method.bytes + bytes_of(self._held.all())
 
     @property
     def held_as(self) -> Shape:

@@ -21,7 +21,7 @@ from lakehouse.algorithms.join_aggregate.kernels.total import (
     chain_groups,
     list_numbers,
 )
-from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, bytes_in_use
+from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM
 
 FUNCTIONS = ("count", "sum", "min", "max")
 
@@ -100,11 +100,6 @@ class Totals:
             low=low,
             extreme=extreme,
         )
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of all arrays that groups use."""
-        return bytes_in_use(self._groups, len(self._groups[0]), int(self._state[GROUPS]))
 
     def _empty(self, room: int) -> tuple[Any, ...]:
         """Return groups, their parts, counts of values, sums, extremes, which of these are stale, heads of chains."""

@@ -127,12 +127,6 @@ class Views:
             np.zeros((steps, 3)),
         )
 
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of all tables that are used; hash tables are whole."""
-        used = sum(self.tree[at][:many].nbytes for at, many in zip(_TABLES, self._sizes(), strict=True))
-        return int(self.tree[0].nbytes + self.tree[2].nbytes + used + 24 * self._sizes()[3])
-
 
 class ViewTree:
     """COUNT, SUM, MIN and MAX of a join of two to eight streams on any attributes.
@@ -282,17 +276,6 @@ class ViewTree:
         times, counts = np.empty((2, many), np.int64), np.empty((many, wide), np.int64)
         high, low, extreme = np.zeros((many, wide)), np.zeros((many, wide)), np.full((many, wide), np.nan)
         return times[0], np.empty((many, self.shape.sides), np.int64), times[1], counts, high, low, extreme
-
-    def rows(self) -> Rows:
-        """Return the rows in their windows at the last tick, or waiting; sorted by enter, those of one time by row."""
-        both = Rows.joined([Rows.none(self.shape), *self._waiting.blocks(), *self._live.blocks()])
-        return both[np.lexsort((both.side, both.row, both.enter_us))]
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes that views, rows in the windows and rows that wait use."""
-        row = 1 + 8 * (5 + self.shape.width + self.shape.columns)
-        return self._views.bytes + (self._live.held + self._waiting.held) * row
 
 
 def _push(lanes: Lanes[Rows], rows: Rows, times: Int64s) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -114,44 +113,6 @@ class Windows:
         slots: Int64s = self._slots[6][: len(self), 1]
         return slots[np.argsort(self.entries["number"][slots])]
 
-    def rows(self) -> Rows:
-        """Return the rows in the windows, in the order in which they entered."""
-        slots = self.live()
-        entries = self.entries[slots]
-        return Rows(
-            side=entries["side"].astype(np.int8),
-            enter_us=entries["enter"].copy(),
-            leave_us=entries["leave"].copy(),
-            keys=self._slots[1][slots],
-            group=entries["group"].copy(),
-            values=self.values[slots],
-            row=entries["row"].copy(),
-            weight=np.ones(len(slots), np.int64),
-        )
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of all arrays that rows use."""
-        return bytes_in_use(self._slots, len(self.entries), len(self))
-
-    def check(self) -> None:
-        """Raise AssertionError if a chain is broken, or a live row is not in every index of its side once."""
-        entries, _, _, links, heads, counts = self._slots[:6]
-        live = self.live().tolist()
-        for index, (side, place) in enumerate(np.argwhere(self.plan.own >= 0).tolist()):
-            chained = list[int]()
-            for head in heads[index].tolist():
-                before, slot = -1, head
-                while slot >= 0:
-                    assert links[slot, place, 1] == before, "a chain whose ways back and forth differ"
-                    assert before < 0 or entries["number"][before] > entries["number"][slot], (
-                        "not newest first"
-                    )
-                    chained.append(slot)
-                    before, slot = slot, int(links[slot, place, 0])
-            assert sorted(chained) == sorted(slot for slot in live if entries["side"][slot] == side)
-            assert counts[index].sum() == len(chained), "live rows that are miscounted"
-
     def _empty(self, room: int) -> tuple[Any, ...]:
         """Return entries, keys, values, links, heads of chains, counts by cell, heap of leaving, free slots."""
         buckets = self.buckets or room
@@ -166,14 +127,6 @@ class Windows:
             np.zeros((room, 2), np.int64),
             np.arange(room, dtype=np.int64),
         )
-
-
-def bytes_in_use(parts: Iterable[Any], room: int, used: int) -> int:
-    """Return the bytes of arrays that have ``room`` on one axis, of which so many places are used; others are whole.
-
-    Room that waits for growth is not counted: it is up to half of all, which would hide what a method needs.
-    """
-    return sum(part.nbytes * used // room if room in part.shape else part.nbytes for part in parts)
 
 
 def columns_of(rows: Rows) -> tuple[Any, ...]:
@@ -225,15 +178,6 @@ class WindowJoin:
             answers.append(self._answer(tick))
         return Partials.joined(answers)
 
-    def rows(self) -> Rows:
-        """Return the rows held, sorted by enter, those of one time in order of arrival."""
-        held = Rows.joined([self._windows.rows(), self._arrivals.waiting])
-        return held[np.argsort(held.enter_us, kind="stable")]
-
-    def check(self) -> None:
-        """Raise AssertionError if an index of the windows is not what their rows make it."""
-        self._windows.check()
-
     def _enter(self, columns: tuple[Any, ...]) -> None:
         """Let rows enter, for which the windows have room."""
         raise NotImplementedError
@@ -247,14 +191,5 @@ class WindowJoin:
         raise NotImplementedError
 
     @property
-    def _own_bytes(self) -> int:
-        raise NotImplementedError
-
-    @property
     def _at_each(self) -> bool:
         return self._windows.buckets is not None
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes that the method uses of its arrays; what waits for growth is left out."""
-        return self._arrivals.bytes + self._windows.bytes + self._own_bytes

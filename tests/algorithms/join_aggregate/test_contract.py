@@ -37,6 +37,7 @@ from tests.algorithms.join_aggregate.streams import (
     whole_numbers,
     without_extremes,
 )
+from tests.oracles.join_aggregate.contents import rows_held
 from tests.oracles.join_aggregate.materialised import Materialised
 
 
@@ -66,7 +67,7 @@ ONE_KEY = Shape(attributes=((0,), (0,)), grouped=(False, True), aggregates=(Aggr
 
 def held_by(join: JoinAggregate) -> list[bytes]:
     """Return all that is known of the rows that a method holds."""
-    rows = join.rows()
+    rows = rows_held(join)
     return [getattr(rows, field.name).tobytes() for field in fields(rows)]
 
 
@@ -171,7 +172,7 @@ def test_rows_held_are_those_in_their_windows_and_those_that_wait(
     answers(join, case.calls)
     answers(yardstick, case.calls)
 
-    held, expected = join.rows(), yardstick.rows()
+    held, expected = rows_held(join), rows_held(yardstick)
 
     assert held.enter_us.tolist() == expected.enter_us.tolist()
     assert identities(held) == identities(expected)
@@ -192,7 +193,7 @@ def test_rows_that_have_left_leave_no_trace(method: Method, data: st.DataObject)
     for join in (used, fresh):
         join.advance(Rows.none(case.shape), np.array([10**6]))
 
-    assert len(used.rows()) == 0
+    assert len(rows_held(used)) == 0
     again = [(_later(rows, 2 * 10**6), [tick + 2 * 10**6 for tick in ticks]) for rows, ticks in case.calls]
     assert_same(answers(used, again), answers(fresh, again))
 
@@ -234,7 +235,7 @@ def test_nothing_comes_of_nothing(method: Method) -> None:
 
     found = join.advance(Rows.none(ONE_KEY), np.array([1, 2]))
 
-    assert (len(found), len(join.rows())) == (0, 0)
+    assert (len(found), len(rows_held(join))) == (0, 0)
     assert found.high.shape == (0, 1)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
 from lakehouse.algorithms.join_aggregate.incremental import Incremental
 from tests.algorithms.join_aggregate.streams import Case, cases
+from tests.oracles.join_aggregate.contents import rows_held
 from tests.oracles.join_aggregate.theorem_1 import changed_count, join_count
 
 Sides = tuple[Counter[Hashable], Counter[Hashable]]
@@ -64,7 +65,7 @@ def test_what_happens_between_two_ticks_is_one_change_of_theorem_1(case: Case) -
         counts.advance(rows, np.array([], np.int64))
         for tick in ticks:
             found = counts.advance(Rows.none(COUNT), np.array([tick]))
-            held = counts.rows()
+            held = rows_held(counts)
             there = held[held.enter_us <= tick]
             after = tuple(Counter[Hashable](there.keys[there.side == side, 0].tolist()) for side in (0, 1))
             count = changed_count(count, (windows[0], after[0]), (windows[1], after[1]))

@@ -32,6 +32,7 @@ from lakehouse.queries.kind import Output
 from lakehouse.queries.runtime.tasks.bucket import STATE, StateBefore
 from tests.benchmarks import page
 from tests.benchmarks.join_aggregate.run import SECOND
+from tests.oracles.join_aggregate.contents import rows_held
 
 KEYS, BATCH, FILLING, TICKS = 1000, 10_000, 100_000, 60
 SIZES = (100_000, 1_000_000, 10_000_000)
@@ -105,7 +106,7 @@ def _whole(query: AggregateQuery, size: int, step: int, batches: int) -> tuple[f
         method.advance(filling, np.empty(0, np.int64))
     with tempfile.TemporaryDirectory(prefix="tidemark-state-") as name:
         file = Path(name) / "state.parquet"
-        _write(method.rows(), file)
+        _write(rows_held(method), file)
         before = -1
         for _ in range(batches):
             rows = as_rows(_rows(first, BATCH, step), query, codes)
@@ -116,7 +117,7 @@ def _whole(query: AggregateQuery, size: int, step: int, batches: int) -> tuple[f
             method.advance(_read(file), np.empty(0, np.int64))
             method.advance(rows, np.array([last] if last > before else [], np.int64))
             before = last
-            _write(method.rows(), file)
+            _write(rows_held(method), file)
             seconds.append(time.perf_counter() - begun)
         return float(np.median(seconds)), file.stat().st_size
 
@@ -138,7 +139,7 @@ def _read(file: Path) -> Rows:
 
 
 def _query(window_us: int) -> AggregateQuery:
-    sides = tuple(Input(name, name, window_us, ((0, "k"),), ("v",), None) for name in "ab")
+    sides = tuple(Input(name, name, window_us, ((0, "k"),), ("v",)) for name in "ab")
     measures = (Measure("n", "count"), Measure("total", "sum", 1, 0))
     how = (None, max(window_us // TICKS, 1), 0, None, None, "factorised", False, "", False)
     return AggregateQuery("q", "", "", sides, (Output("device", 0, "d"),), measures, *how)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from lakehouse.algorithms.join_aggregate.contract import (
     Shape,
 )
 from lakehouse.algorithms.join_aggregate.kernels.window import probe, put_in, take_out, write
-from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, WindowJoin, bytes_in_use
+from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, WindowJoin
 
 
 class Materialised(WindowJoin):
@@ -83,10 +83,6 @@ class Materialised(WindowJoin):
     def _empty(self, room: int) -> tuple[Int64s, Int64s]:
         """Return the slots of each result's rows, and when it leaves."""
         return np.zeros((room, self.shape.sides), np.int64), np.zeros(room, np.int64)
-
-    @property
-    def _own_bytes(self) -> int:
-        return bytes_in_use(self._kept, len(self._kept[1]), self._many)
 
 
 def _columns(aggregate: Aggregate) -> slice:
