@@ -1,7 +1,7 @@
-"""Rows on their way into the windows: what every method asks of its input, and the order in which it takes it.
+"""Rows on their way into the windows: what every method asks of its input, and when it takes it.
 
 rows given   -> wait ->   enter, at the first tick that is not before ``enter_us``
-|..x..x.....x|            in order of enter_us, those of one time in order of arrival
+|..x..x.....x|
         ticks   ^     ^
 """
 
@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.contract import Int64s, Rows, Shape
+from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Rows, Shape
+from lakehouse.algorithms.join_aggregate.lanes import Lanes
 
 # Before every tick.
 NO_TICK = -(2**62)
@@ -19,26 +20,26 @@ class Arrivals:
     """Rows that wait to enter, and the last tick."""
 
     def __init__(self, shape: Shape) -> None:
-        self.shape, self.tick_us, self.waiting = shape, NO_TICK, Rows.none(shape)
+        self.shape, self.tick_us = shape, NO_TICK
+        self.waiting: Lanes[Rows] = Lanes(lambda rows: rows.enter_us, Rows.joined)
 
-    def take(self, rows: Rows, ticks_us: Int64s) -> list[tuple[int, Rows]]:
-        """Return for each tick the rows that enter up to it, in the order above; the others wait.
+    def take(self, rows: Rows, ticks_us: Int64s) -> tuple[Int64s, Rows]:
+        """Return the ticks, and the rows that enter up to the last of them, in any order; the others wait.
 
-        Rows that no later tick can find in their windows are dropped. Cost: O(n log n) of the rows that wait. Raises
-        ValueError: rows lack columns or are of sides that the shape does not have, or ticks do not ascend.
+        Rows that no later tick can find in their windows are dropped. Cost: that of ``Lanes``. Raises ValueError: rows
+        lack columns or are of sides that the shape does not have, or ticks do not ascend.
         """
         ticks = ascending(ticks_us, self.tick_us)
         rows = fitted(self.shape, rows)
-        rows = rows[rows.leave_us >= np.maximum(rows.enter_us, self.tick_us)]
-        waiting = Rows.joined([self.waiting, rows])
-        waiting = waiting[np.argsort(waiting.enter_us, kind="stable")]
-        ends = np.searchsorted(waiting.enter_us, ticks, side="right").tolist()
-        self.waiting = waiting[ends[-1] if ends else 0 :]
-        self.tick_us = int(ticks[-1]) if len(ticks) else self.tick_us
-        starts = [0, *ends][: len(ends)]
-        return [
-            (tick, waiting[start:end]) for tick, start, end in zip(ticks.tolist(), starts, ends, strict=True)
-        ]
+        rows = _those(rows, rows.leave_us >= np.maximum(rows.enter_us, self.tick_us))
+        if not len(ticks):
+            self.waiting.push(rows)
+            return ticks, Rows.none(self.shape)
+        self.tick_us = int(ticks[-1])
+        is_ready = rows.enter_us <= self.tick_us
+        self.waiting.push(_those(rows, ~is_ready))
+        ready = [*self.waiting.pop(self.tick_us + 1), _those(rows, is_ready)]
+        return ticks, Rows.joined(ready) if len(ready) > 1 else ready[0]
 
 
 def ascending(ticks_us: Int64s, after_us: int) -> Int64s:
@@ -69,3 +70,7 @@ def fitted(shape: Shape, rows: Rows) -> Rows:
         values=np.ascontiguousarray(rows.values[:, : shape.columns]),
         group=np.where(np.array(shape.grouped)[rows.side], rows.group, 0),
     )
+
+
+def _those(rows: Rows, which: Bools) -> Rows:
+    return rows if which.all() else rows[which]

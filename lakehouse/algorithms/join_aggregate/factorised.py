@@ -10,15 +10,12 @@ follow from those of each side alone. With n_s(k), sum_s(k), max_s(k) of a key's
 A group's answer adds up its keys. Where sides are grouped, a key has such aggregates per side and part of the group.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, ascending, fitted
-from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Partials, Rows, Shape
+from lakehouse.algorithms.join_aggregate.arrivals import Arrivals
+from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.kernels.factorised import (
     ANSWERED,
     CHANGED,
@@ -37,108 +34,10 @@ from lakehouse.algorithms.join_aggregate.kernels.factorised import (
     answer,
 )
 from lakehouse.algorithms.join_aggregate.key_totals import KeyTotals
+from lakehouse.algorithms.join_aggregate.lanes import Lanes, in_order
 
-# Blocks of so few rows are put together, so that many small calls do not make many blocks.
-SMALL = 4096
 # Answers that are kept in one piece of memory.
 ANSWERS = 4096
-
-
-class Rowwise(Protocol):
-    """Rows that can be cut and picked by position."""
-
-    def __len__(self) -> int:
-        """Return how many rows there are."""
-
-    def __getitem__(self, part: Any, /) -> Any:
-        """Return a slice of the rows, or those at some positions."""
-
-
-Block = TypeVar("Block", bound=Rowwise)
-
-
-@dataclass
-class _Piece(Generic[Block]):
-    """Rest of a block, and the number of rows that memory is held for."""
-
-    rows: Block
-    times: Int64s
-    size: int
-
-
-class Lanes(Generic[Block]):
-    """Rows that wait until a time of theirs has passed: a queue for rows of which most come in order of that time.
-
-    A block is some rows sorted by the time. Blocks that follow each other make a lane; what comes too early for a lane
-    goes into the next one, and a lane that is not twice as long as the next one becomes one with it. So rows that come
-    in order are never moved, and others O(log n) times. ``joined`` puts blocks one after the other, in new memory.
-
-        lane 0  |--block--|--block-----|---block---|
-        lane 1       |block|  |block|
-
-    Cost: O(1) a row that comes in order, O(log n) another, O(lanes) = O(log n) a call. Memory is held for at most
-    twice the rows that wait, and a block.
-    """
-
-    def __init__(
-        self, time_of: Callable[[Block], Int64s], joined: Callable[[Sequence[Block]], Block]
-    ) -> None:
-        self._time_of, self._joined = time_of, joined
-        self._lanes: list[deque[_Piece[Block]]] = []
-
-    def push(self, block: Block) -> None:
-        """Take in rows that are sorted by their time."""
-        rest, whole = block, len(block)
-        for lane in self._lanes:
-            cut = int(np.searchsorted(self._time_of(rest), lane[-1].times[-1]))
-            if cut < len(rest):
-                self._append(lane, rest[cut:], is_whole=whole == len(rest) - cut)
-                rest = rest[:cut]
-        if len(rest):
-            self._lanes.append(deque())
-            self._append(self._lanes[-1], rest, is_whole=whole == len(rest))
-            self._merge()
-
-    def pop(self, before_us: int) -> list[Block]:
-        """Remove and return the rows whose time is before this one, as blocks that are sorted."""
-        found = [block for lane in self._lanes for block in self._pop(lane, before_us)]
-        self._lanes = [lane for lane in self._lanes if lane]
-        return found
-
-    def _piece(self, rows: Block) -> _Piece[Block]:
-        return _Piece(rows, self._time_of(rows), len(rows))
-
-    def _append(self, lane: deque[_Piece[Block]], rows: Block, is_whole: bool) -> None:
-        """Append to a lane; part of a block is copied, so that it does not hold the memory of all of it."""
-        if lane and len(lane[-1].rows) + len(rows) <= SMALL:
-            rows = self._joined([lane.pop().rows, rows])
-        elif not is_whole:
-            rows = self._joined([rows])
-        lane.append(self._piece(rows))
-
-    def _merge(self) -> None:
-        while len(self._lanes) > 1 and _rows_in(self._lanes[-2]) <= 2 * _rows_in(self._lanes[-1]):
-            both = self._joined([piece.rows for lane in self._lanes[-2:] for piece in lane])
-            order = np.argsort(self._time_of(both), kind="stable")
-            self._lanes[-2:] = [deque([self._piece(both[order])])]
-
-    def _pop(self, lane: deque[_Piece[Block]], before_us: int) -> list[Block]:
-        found = []
-        while lane and lane[0].times[-1] < before_us:
-            found.append(lane.popleft().rows)
-        if lane and (cut := int(np.searchsorted(lane[0].times, before_us))):
-            first = lane.popleft()
-            found.append(first.rows[:cut])
-            rows = first.rows[cut:]
-            is_small = 2 * len(rows) <= first.size
-            lane.appendleft(
-                self._piece(self._joined([rows])) if is_small else _Piece(rows, first.times[cut:], first.size)
-            )
-        return found
-
-
-def _rows_in(lane: deque[_Piece[Any]]) -> int:
-    return sum(len(piece.rows) for piece in lane)
 
 
 class Factorised:
@@ -167,8 +66,7 @@ class Factorised:
         if not shape.has_one_key:
             raise ValueError(f"expected sides that carry the same attributes, found {shape.attributes}")
         self.shape = shape
-        self._tick_us, self._totals = NO_TICK, KeyTotals(shape)
-        self._waiting: Lanes[Rows] = Lanes(lambda rows: rows.enter_us, Rows.joined)
+        self._arrivals, self._totals = Arrivals(shape), KeyTotals(shape)
         self._live: Lanes[Int64s] = Lanes(lambda rows: rows[:, LEAVE], np.concatenate)
 
     def advance(self, rows: Rows, ticks_us: Int64s) -> Partials:
@@ -177,29 +75,15 @@ class Factorised:
         Raises ValueError when rows lack columns or are of sides that the shape does not have, or ticks do not ascend.
         Raises OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
         """
-        ticks = ascending(ticks_us, self._tick_us)
-        rows = fitted(self.shape, rows)
-        rows = _those(rows, rows.leave_us >= np.maximum(rows.enter_us, self._tick_us))
-        if not len(ticks):
-            self._wait(rows)
-            return Partials.none(self.shape)
-        self._tick_us = int(ticks[-1])
-        is_ready = rows.enter_us <= self._tick_us
-        self._wait(_those(rows, ~is_ready))
-        ready = [*self._waiting.pop(self._tick_us + 1), _those(rows, is_ready)]
-        return self._answer(Rows.joined(ready) if len(ready) > 1 else ready[0], ticks)
-
-    def _wait(self, rows: Rows) -> None:
-        if len(rows):
-            order = _order(rows.enter_us)
-            self._waiting.push(rows[order])
+        ticks, entering = self._arrivals.take(rows, ticks_us)
+        return self._answer(entering, ticks) if len(ticks) else Partials.none(self.shape)
 
     def _answer(self, rows: Rows, ticks: Int64s) -> Partials:
         """Return answers from rows that are ready and those in their windows."""
         entered = np.empty((len(rows), VALUES + self.shape.columns), np.int64)
         entered[:, LEAVE], entered[:, PLACE], entered[:, WEIGHT] = rows.leave_us, -1, rows.weight
-        leaving = np.flatnonzero(rows.leave_us < self._tick_us)
-        leaving = leaving[_order(rows.leave_us[leaving])]
+        leaving = np.flatnonzero(rows.leave_us < self._arrivals.tick_us)
+        leaving = leaving[in_order(rows.leave_us[leaving])]
         gone, runs = self._gone()
         self._totals.widen(rows)
         # The loops are compiled for columns that lie in one piece and may be written to.
@@ -207,7 +91,7 @@ class Factorised:
         columns = (np.require(getattr(rows, name), requirements=["C", "W"]) for name in names)
         found = self._run(
             ticks,
-            (*columns, _order(rows.enter_us)),
+            (*columns, in_order(rows.enter_us)),
             (gone, gone.view(np.float64), np.arange(len(gone)), runs),
             (entered, entered.view(np.float64), leaving),
         )
@@ -216,7 +100,7 @@ class Factorised:
 
     def _gone(self) -> tuple[Int64s, Int64s]:
         """Return the rows that leave before the last tick, as runs sorted by when they do."""
-        parts = self._live.pop(self._tick_us)
+        parts = self._live.pop(self._arrivals.tick_us)
         ends = np.cumsum([0, *map(len, parts)])
         if not parts:
             parts = [np.empty((0, VALUES + self.shape.columns), np.int64)]
@@ -249,21 +133,7 @@ class Factorised:
 
     def _keep(self, entered: Int64s) -> None:
         """Keep the rows that have not left."""
-        stays = (entered[:, PLACE] >= 0) & (entered[:, LEAVE] >= self._tick_us)
+        stays = (entered[:, PLACE] >= 0) & (entered[:, LEAVE] >= self._arrivals.tick_us)
         if not stays.all():
             entered = entered[stays]
-        if len(entered):
-            leave = entered[:, LEAVE]
-            self._live.push(entered if _ascends(leave) else entered[np.argsort(leave)])
-
-
-def _those(rows: Rows, which: Bools) -> Rows:
-    return rows if which.all() else rows[which]
-
-
-def _order(times: Int64s) -> Int64s:
-    return np.arange(len(times)) if _ascends(times) else np.argsort(times)
-
-
-def _ascends(times: Int64s) -> bool:
-    return bool(np.all(times[1:] >= times[:-1]))
+        self._live.push(entered)

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, ascending, fitted
+from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, Arrivals, fitted
 from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Rows, Shape
-from lakehouse.algorithms.join_aggregate.factorised import Lanes
 from lakehouse.algorithms.join_aggregate.kernels import view_cells
 from lakehouse.algorithms.join_aggregate.kernels.digits import places, with_wider_sums
 from lakehouse.algorithms.join_aggregate.kernels.envelopes import copy_steps
@@ -22,6 +21,7 @@ from lakehouse.algorithms.join_aggregate.kernels.view_answers import list_gains
 from lakehouse.algorithms.join_aggregate.kernels.view_tree import spread
 from lakehouse.algorithms.join_aggregate.kernels.view_walk import PARTS
 from lakehouse.algorithms.join_aggregate.kernels.view_waves import MANY
+from lakehouse.algorithms.join_aggregate.lanes import Lanes
 from lakehouse.algorithms.join_aggregate.view_plan import Plan
 
 _LEAST = 16
@@ -159,8 +159,7 @@ class ViewTree:
 
     def __init__(self, shape: Shape, slack_us: int = 0) -> None:
         self.shape, self._slack = shape, slack_us
-        self._views, self._tick_us = Views(shape), NO_TICK
-        self._waiting: Lanes[Rows] = Lanes(lambda rows: rows.enter_us, Rows.joined)
+        self._views, self._arrivals = Views(shape), Arrivals(shape)
         self._live: Lanes[Rows] = Lanes(lambda rows: rows.leave_us, Rows.joined)
 
     def advance(self, rows: Rows, ticks_us: Int64s) -> Partials:
@@ -169,18 +168,13 @@ class ViewTree:
         Raises ValueError when rows lack columns or are of sides that the shape does not have, or ticks do not ascend.
         Raises OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
         """
-        ticks = ascending(ticks_us, self._tick_us)
-        rows = fitted(self.shape, rows)
-        rows = rows[rows.leave_us >= np.maximum(rows.enter_us, self._tick_us)]
-        last = int(ticks[-1]) if len(ticks) else self._tick_us
-        is_ready = rows.enter_us <= last if len(ticks) else np.zeros(len(rows), np.bool_)
-        _push(self._waiting, rows[~is_ready], rows.enter_us[~is_ready])
+        first = self._arrivals.tick_us + 1
+        ticks, entering = self._arrivals.take(rows, ticks_us)
         if not len(ticks):
             return Partials.none(self.shape)
-        entering = Rows.joined([*self._waiting.pop(last + 1), rows[is_ready]])
-        first, self._tick_us = self._tick_us + 1, last
+        last = self._arrivals.tick_us
         stays = entering.leave_us >= last
-        _push(self._live, entering[stays], entering.leave_us[stays])
+        self._live.push(entering[stays])
         leaving = Rows.joined([*self._live.pop(last), entering[~stays]])
         times = np.concatenate([np.maximum(entering.enter_us, first), leaving.leave_us + 1, ticks])
         which = np.arange(len(times))
@@ -198,8 +192,8 @@ class ViewTree:
         OverflowError: a count goes beyond 2^63 - 1; the state is not to be used any more.
         """
         rows, ticks = fitted(self.shape, rows), np.ascontiguousarray(ticks_us, np.int64)
-        stays = rows.leave_us >= self._tick_us
-        _push(self._live, rows[stays], rows.leave_us[stays])
+        stays = rows.leave_us >= self._arrivals.tick_us
+        self._live.push(rows[stays])
         first = np.searchsorted(ticks, rows.enter_us)
         many = np.searchsorted(ticks, rows.leave_us, side="right") - first
         some = np.flatnonzero(many > 0)
@@ -210,7 +204,7 @@ class ViewTree:
         views, state = self._views, self._views.state
         # By what was kept until now: ticks that are answered now may be before what is kept then.
         views.tidy()
-        state[view_cells.KEEP] = self._tick_us - self._slack
+        state[view_cells.KEEP] = self._arrivals.tick_us - self._slack
         views.widen(rows)
         state[[view_cells.ITEM, view_cells.ANSWERED, view_cells.GAINED]] = 0
         state[view_cells.LEVEL], state[view_cells.REVISES] = -1, revises
@@ -276,11 +270,6 @@ class ViewTree:
         times, counts = np.empty((2, many), np.int64), np.empty((many, wide), np.int64)
         high, low, extreme = np.zeros((many, wide)), np.zeros((many, wide)), np.full((many, wide), np.nan)
         return times[0], np.empty((many, self.shape.sides), np.int64), times[1], counts, high, low, extreme
-
-
-def _push(lanes: Lanes[Rows], rows: Rows, times: Int64s) -> None:
-    if len(rows):
-        lanes.push(rows[np.argsort(times, kind="stable")])
 
 
 def _power(least: int) -> int:

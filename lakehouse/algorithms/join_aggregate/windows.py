@@ -11,6 +11,7 @@ import numpy.typing as npt
 from lakehouse.algorithms.join_aggregate.arrivals import Arrivals
 from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.kernels.window import CELLS, ENTRY, LIVE, chain_all
+from lakehouse.algorithms.join_aggregate.lanes import in_order
 
 # Little, so that tests of a few rows go through growth; it doubles soon enough.
 LEAST_ROOM = 4
@@ -165,7 +166,11 @@ class WindowJoin:
         Raises ValueError when rows lack columns or are of sides that the shape does not have, or ticks do not ascend.
         """
         answers = [Partials.none(self.shape)]
-        for tick, entering in self._arrivals.take(rows, ticks_us):
+        ticks, ready = self._arrivals.take(rows, ticks_us)
+        ready = ready[in_order(ready.enter_us)]
+        ends = np.searchsorted(ready.enter_us, ticks, side="right").tolist()
+        for tick, begin, end in zip(ticks.tolist(), [0, *ends], ends, strict=False):
+            entering = ready[begin:end]
             if not self._at_each:
                 self._leave_before(tick)
                 entering = entering[entering.leave_us >= tick]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.contract import Int64s, JoinAggregate, Rows
-from lakehouse.algorithms.join_aggregate.factorised import Factorised, Lanes
+from lakehouse.algorithms.join_aggregate.factorised import Factorised
 from lakehouse.algorithms.join_aggregate.incremental import Incremental
 from lakehouse.algorithms.join_aggregate.kernels import factorised as places
 from lakehouse.algorithms.join_aggregate.kernels.credit import HELD, add_up
@@ -20,6 +20,7 @@ from lakehouse.algorithms.join_aggregate.kernels.extremes import TAKEN
 from lakehouse.algorithms.join_aggregate.kernels.keys import FREE, USED
 from lakehouse.algorithms.join_aggregate.kernels.total import GROUPS
 from lakehouse.algorithms.join_aggregate.key_totals import KeyTotals
+from lakehouse.algorithms.join_aggregate.lanes import Lanes
 from lakehouse.algorithms.join_aggregate.multiway import Credits, Multiway
 from lakehouse.algorithms.join_aggregate.totals import Totals
 from lakehouse.algorithms.join_aggregate.view_tree import _TABLES, Views, ViewTree
@@ -29,30 +30,29 @@ from tests.oracles.join_aggregate.materialised import Materialised
 
 def rows_held(method: JoinAggregate) -> Rows:
     """Return the rows in their windows at the last tick, or waiting; sorted by enter."""
+    assert isinstance(method, WindowJoin | Factorised | ViewTree)
     if isinstance(method, WindowJoin):
-        held = Rows.joined([_rows_of_windows(method._windows), method._arrivals.waiting])
-        return held[np.argsort(held.enter_us, kind="stable")]
-    assert isinstance(method, Factorised | ViewTree)
-    live = _blocks(method._live)
-    if isinstance(method, Factorised):
-        live = [_rows_of_keys(method, block) for block in live]
-    both = Rows.joined([Rows.none(method.shape), *_blocks(method._waiting), *live])
+        live = [_rows_of_windows(method._windows)]
+    elif isinstance(method, Factorised):
+        live = [_rows_of_keys(method, block) for block in _blocks(method._live)]
+    else:
+        live = _blocks(method._live)
+    both = Rows.joined([Rows.none(method.shape), *_blocks(method._arrivals.waiting), *live])
     return both[np.lexsort((both.side, both.row, both.enter_us))]
 
 
 def bytes_used(method: JoinAggregate) -> int:
     """Return the bytes that a method uses of its arrays."""
-    if isinstance(method, WindowJoin):
-        waiting, windows = method._arrivals.waiting, method._windows
-        own = _in_use(windows._slots, len(windows.entries), len(windows)) + _own_bytes(method)
-        return int(own + sum(getattr(waiting, field.name).nbytes for field in fields(Rows)))
-    assert isinstance(method, Factorised | ViewTree)
+    assert isinstance(method, WindowJoin | Factorised | ViewTree)
     row = 1 + 8 * (5 + method.shape.width + method.shape.columns)
-    waiting_rows = _held(method._waiting)
+    waiting = _held(method._arrivals.waiting) * row
+    if isinstance(method, WindowJoin):
+        windows = method._windows
+        return waiting + _in_use(windows._slots, len(windows.entries), len(windows)) + _own_bytes(method)
     if isinstance(method, ViewTree):
-        return _of_views(method._views) + (_held(method._live) + waiting_rows) * row
+        return waiting + _of_views(method._views) + _held(method._live) * row
     live = 8 * (places.VALUES + method.shape.columns)
-    return _of_keys(method._totals) + _held(method._live) * live + waiting_rows * row
+    return waiting + _of_keys(method._totals) + _held(method._live) * live
 
 
 def check(method: WindowJoin) -> None:
