@@ -30,8 +30,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
-from lakehouse.config.durations import format_duration
-
 # The columns of a raw row that a scan always reads for kinds whose rows go on to a kernel.
 KEPT = ("event_us", "arrival_us", "batch", "source_file", "source_line", "source_item")
 # The default deadline: how long after the start of the work on a batch its rows should be output.
@@ -342,52 +340,3 @@ def kinds() -> Iterator[Kind]:
 def reach_of(query: Query) -> int:
     """Return the widest window of a query, 0 for none."""
     return max(getattr(each, "window_us", 0) for each in (query, *query.sides))
-
-
-def from_in_words(sides: Sequence[Side]) -> str:
-    """Return the streams with their windows, and with their alias if it says more than the name."""
-    return " join ".join(map(_side_in_words, sides))
-
-
-def _side_in_words(side: Side) -> str:
-    window_us = getattr(side, "window_us", None)
-    window = "" if window_us is None else f" [{format_duration(window_us)}]"
-    return f"{side.stream}{window}{'' if side.alias == side.stream else f' {side.alias}'}"
-
-
-def clock_in_words(idle_us: int | None, ahead_us: int | None, side: str = "stream") -> str:
-    """Return when a side counts as silent, and when a row's clock counts as wrong."""
-    idle = f"waits for a silent {side}"
-    if idle_us is not None:
-        idle = f"goes on without a {side} that is silent for {format_duration(idle_us)}"
-    if ahead_us is None:
-        return f"{idle}; every event time is believed"
-    return f"{idle}; refuses event times more than {format_duration(ahead_us)} ahead"
-
-
-class Recalled(Protocol):
-    """A query with a recall over periods, and the rows that it may hold whether past results needed them or not."""
-
-    @property
-    def period_us(self) -> int | None:
-        """The period over which recall is judged."""
-
-    @property
-    def spare_rows(self) -> int:
-        """The rows to spare."""
-
-
-def least_in_words(query: Recalled, share: float, held: str) -> str:
-    """Return by which rule slack is chosen; ``share``: of past results, ``held``: what may hold spare rows."""
-    period = format_duration(query.period_us or 0)
-    least = f"the least memory with which each past {period} would have reached {share:.6g}"
-    return f"{least}, or more while {held} at most {query.spare_rows:,} rows" if query.spare_rows else least
-
-
-def condition_in_words(text: str) -> str:
-    """Return a condition without the quotes of names.
-
-    >>> condition_in_words("`proto` = 'tcp'")
-    "proto = 'tcp'"
-    """
-    return text.replace("`", "")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.config.durations import format_duration
-from lakehouse.queries.kind import Output, Query, Side, clock_in_words, where_text
+from lakehouse.queries.kind import Output, Query, Side, where_text
 from lakehouse.queries.language.text import DIALECT
+from lakehouse.queries.language.words import clock_in_words
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Aggregate, Shape

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from lakehouse.algorithms.late_join.margin import SPARE_ROWS, judged_share, usual_margin
 from lakehouse.config.durations import format_duration
-from lakehouse.queries.kind import Output, Query, Side, least_in_words, where_text
+from lakehouse.queries.kind import Output, Query, Side, where_text
+from lakehouse.queries.language.words import least_in_words
 
 # By how many slots rows are sorted in the files of their windows.
 SLOTS = 2**20
@@ -92,7 +93,8 @@ def equalities_in_words(query: MultiwayQuery) -> str:
 def slack_in_words(query: MultiwayQuery) -> str:
     """Return what becomes of late rows."""
     if query.recall is not None:
-        held = least_in_words(query, judged_share(query.recall, usual_margin(query.recall)), "windows have")
+        share = judged_share(query.recall, usual_margin(query.recall))
+        held = least_in_words(query.period_us, share, "windows have", query.spare_rows)
         return f"needed_slack: at every batch {held}; what later rows miss waits for the repair"
     reach = "what all streams have passed"
     if query.slack_us:

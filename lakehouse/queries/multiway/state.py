@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakehouse.queries.kind import clock_in_words
+from lakehouse.queries.language.words import clock_in_words
 from lakehouse.queries.multiway.query import (
     MultiwayQuery,
     counts_in_words,

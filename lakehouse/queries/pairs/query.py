@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality, scales_of
 from lakehouse.algorithms.late_join.margin import SEEING_SILENCES, SPARE_ROWS, judged_share, usual_margin
 from lakehouse.config.durations import format_duration
-from lakehouse.queries.kind import Output, Query, Side, least_in_words, where_text
+from lakehouse.queries.kind import Output, Query, Side, where_text
+from lakehouse.queries.language.words import least_in_words
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Clock
@@ -198,7 +199,7 @@ def policy_in_words(query: PairsQuery) -> str:
         )
         return f"paper: {least}; {query.paper}"
     share = judged_share(query.recall, margin_of(query))
-    least = f"every {every} {least_in_words(query, share, 'a bucket holds')}"
+    least = f"every {every} {least_in_words(query.period_us, share, 'a bucket holds', query.spare_rows)}"
     if query.sources is None:
         return f"{query.policy}: {least}"
     by = " and ".join(map(_source_in_words, query.sides, query.sources))

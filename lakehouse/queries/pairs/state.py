@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakehouse.algorithms.late_join.margin import judged_share
-from lakehouse.queries.kind import clock_in_words
+from lakehouse.queries.language.words import clock_in_words
 from lakehouse.queries.pairs.query import (
     PairsQuery,
     buckets_in_words,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from lakehouse.queries.kind import BATCH, OPERATOR, Conjunct, Query, Side, condition_in_words, scanned
+from lakehouse.queries.kind import BATCH, OPERATOR, Conjunct, Query, Side, scanned
+from lakehouse.queries.language.words import condition_in_words
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_log import read_columns
 

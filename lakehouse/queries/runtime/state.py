@@ -24,12 +24,12 @@ from lakehouse.queries.kind import (
     Query,
     Side,
     definition_of,
-    from_in_words,
     kind_of,
     scanned,
     where_of,
     written_as,
 )
+from lakehouse.queries.language.words import from_in_words
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, doubts_about, read_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_open, read_batch_metrics
 from lakehouse.queries.runtime.failure import Failure, read_failure

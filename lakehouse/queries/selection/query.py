@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lakehouse.config.durations import format_duration
-from lakehouse.queries.kind import Conjunct, Output, Query, RowScan, Side, condition_in_words
+from lakehouse.queries.kind import Conjunct, Output, Query, RowScan, Side
+from lakehouse.queries.language.words import condition_in_words
 
 
 @dataclass(frozen=True)

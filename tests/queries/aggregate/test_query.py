@@ -8,7 +8,7 @@ from lakehouse.algorithms.join_aggregate.contract import Aggregate, Shape
 from lakehouse.config.stream import Stream
 from lakehouse.queries.aggregate import query as words
 from lakehouse.queries.aggregate.query import AggregateQuery, places_of, shape_of
-from lakehouse.queries.kind import from_in_words
+from lakehouse.queries.language.words import from_in_words
 from tests.queries.answered import PLAIN, TEXT, declare, query_of
 from tests.queries.declared_streams import aggregate_of, stream_of
 

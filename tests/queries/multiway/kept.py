@@ -9,14 +9,15 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.policy_by_stream import held_us
 from lakehouse.queries.multiway.centre import Planner, counts_of
-from lakehouse.queries.multiway.plain import RESULT, PlainPlaces, used_rows
-from lakehouse.queries.multiway.pruned import Route, RoutePlaces, passing, whole_routes
+from lakehouse.queries.multiway.places import RESULT, JoinPlaces, Route, used_rows, whole_routes
+from lakehouse.queries.multiway.pruned import passing
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.reach import Reach, policy_of
 from lakehouse.queries.multiway.repair import RepairPlaces
 from lakehouse.queries.multiway.rows import keyed, side_columns
-from lakehouse.queries.runtime.recall.needed_slack import summed
+from lakehouse.queries.runtime.recall.needed_slack import learned
 from lakehouse.queries.runtime.tasks.arrow_sql import one_batch
+from lakehouse.queries.runtime.tasks.bucket import BucketResult
 from tests.queries.exact_rows import STREAMS, ReadOnce, Row, Source, raw, read
 
 # How a batch is joined: from raw, from windows of all its rows, or from those of keys that can join.
@@ -57,13 +58,11 @@ class KeptJoin:
         times = [row["event_us"] for rows in sides for row in rows]
         join = {"plain": self._plain, "windows": self._windows, "pruned": self._pruned}[way]
         found = join(reach, number, min(times, default=None), until_us)
-        if self.policy is not None and reach.time_us is not None:
-            told = [
-                found[name].to_pylist() if name in found.column_names else []
-                for name in ("f_needed", "f_lags")
+        if self.policy is not None:
+            counts: list[Any] = [
+                [each.metrics.get(name, ()) for each in found] for name in ("needed", "lags")
             ]
-            counts = [summed(self.policy, filter(None, each)) for each in told]
-            self.policy.learn(reach.time_us, reach.slack_us, *counts)
+            learned(self.policy, reach.time_us, reach.slack_us, *counts)
         self.until_us = until_us
 
     def repair(self) -> None:
@@ -99,18 +98,18 @@ class KeptJoin:
             is_seen = pc.or_(is_seen, is_met)
         return rows.append_column("is_new", is_new).filter(is_seen)
 
-    def _plain(self, reach: Reach, number: int, oldest_us: int | None, _: int | None) -> pa.Table:
-        self.state = {}
+    def _plain(self, reach: Reach, number: int, oldest_us: int | None, _: int | None) -> list[BucketResult]:
+        self.state, routes = {}, whole_routes(len(self.query.sides))
         return self._run(
-            PlainPlaces(self.query, reach, number), self._seen(number, reach.since_us(oldest_us))
+            JoinPlaces(reach, routes, batch=number), self._seen(number, reach.since_us(oldest_us))
         )
 
-    def _windows(self, reach: Reach, number: int, oldest_us: int | None, _: int | None) -> pa.Table:
-        self.state, routes = {}, tuple(whole_routes(len(self.query.sides)))
+    def _windows(self, reach: Reach, number: int, oldest_us: int | None, _: int | None) -> list[BucketResult]:
+        self.state, routes = {}, whole_routes(len(self.query.sides))
         rows = used_rows(self._seen(number, reach.since_us(oldest_us)))
-        return self._run(RoutePlaces(reach, routes, self.slots), rows)
+        return self._run(JoinPlaces(reach, routes, self.slots), rows)
 
-    def _pruned(self, reach: Reach, number: int, _: int | None, until_us: int | None) -> pa.Table:
+    def _pruned(self, reach: Reach, number: int, _: int | None, until_us: int | None) -> list[BucketResult]:
         query, many = self.query, len(self.query.sides)
         transfer = [[float(one != two) * (1 + one) for two in range(many)] for one in range(many)]
         planner = Planner(query, transfer, self.slots, self.state)
@@ -128,25 +127,23 @@ class KeptJoin:
         routes = [Route.of(block) for block in blocks if block.visits]
         self.state = planner.state()
         parts = [self._passing(rows, routes, side) for side in range(many)]
-        return self._run(RoutePlaces(reach, tuple(routes), self.slots), pa.concat_tables(parts))
+        return (
+            self._run(JoinPlaces(reach, tuple(routes), self.slots), pa.concat_tables(parts)) if routes else []
+        )
 
     def _passing(self, rows: pa.Table, routes: Sequence[Route], side: int) -> pa.Table:
         """Return the rows of a side of which some block has or meets the slot."""
         own, passes = rows.filter(pc.equal(rows["side"], side)), passing(routes, side, self.slots)
         return own if passes is None else own.filter(pa.array(passes(one_batch(own))))
 
-    def _run(self, kernel: Any, rows: pa.Table) -> pa.Table:
+    def _run(self, kernel: Any, rows: pa.Table) -> list[BucketResult]:
         """Return what places answer, whose results are kept."""
-        answers = []
+        answers: list[BucketResult] = []
         for place in range(PLACES):
             own = rows.filter(pc.equal(rows["bucket"], place)).combine_chunks()
             if own.num_rows:
                 answers.append(kernel(place, own))
-        if not answers:
-            return pa.table({})
-        found = pa.concat_tables(answers, promote_options="permissive")
-        names = [f"{RESULT}_{each.name}" for each in self.query.outputs]
-        for row in found.filter(pc.equal(found["kind"], RESULT)).to_pylist():
-            lines = tuple(self.lines[each] for each in row[f"{RESULT}_row_ids"])
-            self.results.append((lines, [row[name] for name in names]))
-        return found
+        for row in (row for each in answers for row in each.rows[RESULT].to_pylist()):
+            lines = tuple(self.lines[each] for each in row["row_ids"])
+            self.results.append((lines, [row[each.name] for each in self.query.outputs]))
+        return answers

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.queries.kind import clock_in_words, from_in_words
+from lakehouse.queries.language.words import clock_in_words, from_in_words
 from lakehouse.queries.pairs.query import (
     PairsQuery,
     buckets_in_words,
