@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +36,14 @@ FRESH = (("pairs", "queries.state-appended"), ("pairs", "repair.pairs-appended")
 
 @dataclass(frozen=True)
 class Example:
-    """A query of one kind over doors, badges and alerts.
+    """A query of one ``kind`` over doors, badges and alerts.
 
     ``other``: what a part of the text is replaced by for it to mean something else; ``reworded``: for it to mean the
     same. ``points``: where its jobs can be killed. ``table``: where its results are, ``found`` reads them; ``truth``:
     the same from all rows.
     """
 
+    kind: str
     text: str
     other: tuple[str, str]
     reworded: tuple[str, str]
@@ -54,6 +55,7 @@ class Example:
 
 EXAMPLES = {
     "pairs": Example(
+        "pairs",
         """
         SELECT d.room, d.value AS door, b.value AS badge
         FROM doors [RANGE 2 SECONDS] d JOIN badges b ON d.room = b.room AND b.value >= d.value + 1
@@ -70,6 +72,7 @@ EXAMPLES = {
         """,
     ),
     "multiway": Example(
+        "multiway",
         """
         SELECT d.room, d.value AS door, b.value AS badge, a.value AS alert
         FROM doors [8 SECONDS] d JOIN badges [3 SECONDS] b ON d.room = b.room AND d.floor = b.floor
@@ -89,6 +92,7 @@ EXAMPLES = {
         """,
     ),
     "aggregate": Example(
+        "aggregate",
         """
         SELECT d.room, COUNT(*) AS n, SUM(b.value) AS total
         FROM doors [8 SECONDS] d JOIN badges [5 SECONDS] b ON d.room = b.room
@@ -109,6 +113,7 @@ EXAMPLES = {
         """,
     ),
     "selection": Example(
+        "selection",
         "SELECT room, value FROM doors WHERE value > 2 AND is_even(floor)",
         ("> 2", "> 3"),
         ("SELECT", "select"),
@@ -118,6 +123,10 @@ EXAMPLES = {
         "SELECT us, room, value FROM doors WHERE value > 2 AND floor % 2 = 0",
     ),
 }
+# Besides, an aggregate whose ticks wait for late rows.
+_AT_ONCE = EXAMPLES["aggregate"]
+WAITING = replace(_AT_ONCE, text=_AT_ONCE.text.replace("AHEAD", "RECALL 0.9 OVER 10 SECONDS AHEAD"))
+LED = EXAMPLES | {"waiting": WAITING}
 IS_EVEN = "def is_even(floor) -> bool:\n    return floor is not None and floor % 2 == 0\n"
 # Moving a row is so dear that the join of three streams counts keys first, even of so few rows, as soon as it may pay.
 DEAR = 10**6
@@ -127,30 +136,40 @@ TWIN = "at_once"
 
 @dataclass
 class Life:
-    """The query of one kind through everything, and what it said: late rows, a silent stream, kills, repairs."""
+    """A query, by the name of its example, through everything: late rows, a silent stream, kills, repairs."""
 
     spark: SparkSession
     on_spark: SparkSession
     settings: Settings
-    kind: str
+    name: str
     rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in NAMES})
     landed: int = 0
     jobs: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, spark: SparkSession, on_spark: SparkSession, folder: Path, kind: str) -> Life:
-        """Return the query of a kind, and one of the same text, registered below a folder.
+    def begin(cls, spark: SparkSession, on_spark: SparkSession, folder: Path, name: str) -> Life:
+        """Return the query of an example, and one of the same text, registered below a folder.
 
         Kernels run in this process with one session, and in Spark's tasks with the other.
         """
-        for name in ("queries", "predicates"):
-            (folder / name).mkdir()
+        for each in ("queries", "predicates"):
+            (folder / each).mkdir()
         (folder / "predicates" / "is_even.py").write_text(IS_EVEN)
-        for name in (kind, TWIN):
-            (folder / "queries" / f"{name}.sql").write_text(text_of(kind))
+        for each in (name, TWIN):
+            (folder / "queries" / f"{each}.sql").write_text(LED[name].text)
         config = folder / "tidemark.toml"
         config.write_text(configuration(DEAR), encoding="utf-8")
-        return cls(spark, on_spark, load_settings(config), kind)
+        return cls(spark, on_spark, load_settings(config), name)
+
+    @property
+    def example(self) -> Example:
+        """Its example."""
+        return LED[self.name]
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        return self.example.kind
 
     def lead(self) -> None:
         """Lead the query through all: its results are complete in the end."""
@@ -171,7 +190,7 @@ class Life:
                 self.land(self.part(1))
                 self.cut(12)
         # These two batches go on in Spark's tasks from what this process has left.
-        run_queries.run(self.settings, self.on_spark, self.kind)
+        run_queries.run(self.settings, self.on_spark, self.name)
         for point in self.points("repair"):
             self.kill(point)
         self.repair()
@@ -219,20 +238,20 @@ class Life:
 
     def run(self) -> dict[str, Any]:
         """Run the query."""
-        return run_queries.run(self.settings, self.spark, self.kind)
+        return run_queries.run(self.settings, self.spark, self.name)
 
     def repair(self) -> dict[str, Any]:
         """Repair the query."""
-        return repair_late.run(self.settings, self.spark, self.kind)
+        return repair_late.run(self.settings, self.spark, self.name)
 
     def points(self, job: str) -> list[str]:
         """Return where a job can be killed, in the order in which a run passes them."""
-        return [point for point in EXAMPLES[self.kind].points if point.startswith(job)]
+        return [point for point in self.example.points if point.startswith(job)]
 
     def kill(self, point: str) -> None:
         """Run the job that passes a point in a process that dies there."""
         job = JOBS[point.partition(".")[0]]
-        words = ("--config", str(self.settings.config), self.kind)
+        words = ("--config", str(self.settings.config), self.name)
         if (self.kind, point) in FRESH:
             killing.kill_fresh(point, job, *words)
         else:
@@ -240,7 +259,7 @@ class Life:
 
     def table(self, query: str) -> list[Row]:
         """Return all rows of the results of a query."""
-        folder: Path = getattr(self.settings.layout, EXAMPLES[self.kind].table)(query)
+        folder: Path = getattr(self.settings.layout, self.example.table)(query)
         return read_rows(folder)
 
     def found(self, query: str) -> Counter[tuple[Any, ...]]:
@@ -249,7 +268,7 @@ class Life:
         if self.kind == "aggregate":
             # A query answers as many ticks as its slack lets it: those count that the one of the kind has answered.
             rows = [row for row in rows if row["tick_us"] in self.ticks()]
-        return asked(EXAMPLES[self.kind].found, found=pa.Table.from_pylist(rows))
+        return asked(self.example.found, found=pa.Table.from_pylist(rows))
 
     def truth(self) -> Counter[tuple[Any, ...]]:
         """Return what the query means, from all rows."""
@@ -257,20 +276,15 @@ class Life:
             name: pa.Table.from_pylist([row | {"us": row["ts"] * 1000} for row in rows])
             for name, rows in self.rows.items()
         }
-        return asked(EXAMPLES[self.kind].truth, **streams, ticks=pa.table({"tick": self.ticks()}))
+        return asked(self.example.truth, **streams, ticks=pa.table({"tick": self.ticks()}))
 
     def ticks(self) -> list[int]:
         """Return every tick that an aggregate has answered; none of a query of another kind."""
         if self.kind != "aggregate":
             return []
-        times = read_columns(self.settings.layout.queries(self.kind), ("time_us",))
+        times = read_columns(self.settings.layout.queries(self.name), ("time_us",))
         last = max(time for (time,) in times if time is not None)
         return list(range(T0 * 1000 // EVERY_US * EVERY_US, last + 1, EVERY_US))
-
-
-def text_of(kind: str) -> str:
-    """Return the text of a kind's query; ticks of an aggregate wait for late rows."""
-    return EXAMPLES[kind].text.replace("3 SECONDS AHEAD", "3 SECONDS RECALL 0.9 OVER 10 SECONDS AHEAD")
 
 
 def asked(statement: str, **tables: pa.Table) -> Counter[tuple[Any, ...]]:

@@ -82,6 +82,6 @@ def test_whatever_is_revised_results_are_those_of_the_newest_rows(life: Revised,
     life.run()
     life.repair()
 
-    assert life.found(life.kind) == life.truth()
+    assert life.found(life.name) == life.truth()
     assert deviations(life) == []
     assert all(waiting_revisions(life.settings.layout, name) is None for name in NAMES)

@@ -52,13 +52,13 @@ def taken_out(life: Life, where: Mapping[str, str], names: Sequence[str]) -> Non
 
 
 def rests_on_retracted(life: Life) -> bool:
-    query = life.settings.registered[life.kind]
-    return bool(waiting_retractions(life.settings.layout, life.kind, query.streams))
+    query = life.settings.registered[life.name]
+    return bool(waiting_retractions(life.settings.layout, life.name, query.streams))
 
 
 def deviations(life: Life) -> list[Row]:
     """Return what the rules find of the query's tables, but for the recall of periods."""
-    layout, query = life.settings.layout, life.settings.registered[life.kind]
+    layout, query = life.settings.layout, life.settings.registered[life.name]
     tables = open_tables(engine_of(life.spark), layout, query, 0, None)
     assert tables is not None
     frames = [frame for frame in frames_of(tables, rows_to_take(tables, 0)) if frame.table != "periods"]
@@ -71,7 +71,7 @@ def deviations(life: Life) -> list[Row]:
 
 
 def withdrawals(life: Life) -> list[Row]:
-    return [row for row in read_rows(life.settings.layout.repairs(life.kind)) if row["correction"]]
+    return [row for row in read_rows(life.settings.layout.repairs(life.name)) if row["correction"]]
 
 
 @pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 20))])
@@ -99,7 +99,7 @@ def test_whatever_comes_and_is_retracted_results_are_those_of_the_rows_that_rema
     life.run()
     life.repair()
 
-    assert life.found(life.kind) == life.truth()
+    assert life.found(life.name) == life.truth()
     assert deviations(life) == []
     assert not rests_on_retracted(life)
 
@@ -109,21 +109,21 @@ def test_killed_at_every_step_the_same_is_withdrawn_once_and_the_state_forgets_i
         life.land(life.part(part))
         life.run()
     life.repair()
-    before = life.found(life.kind)
+    before = life.found(life.name)
     taken_out(life, {"room": "r3"}, NAMES[:1])
-    query, layout = life.settings.registered[life.kind], life.settings.layout
+    query, layout = life.settings.registered[life.name], life.settings.layout
     # Raw rows stay until answers were recomputed from them.
-    assert is_behind(layout, life.kind, query.streams, life.kind != "selection")
+    assert is_behind(layout, life.name, query.streams, life.kind != "selection")
 
     for point in WITHDRAWAL_POINTS:
         if life.kind in OF_KINDS.get(point, KINDS):
             killing.kill(
-                life.spark, point, "jobs.repair_late", "--config", str(life.settings.config), life.kind
+                life.spark, point, "jobs.repair_late", "--config", str(life.settings.config), life.name
             )
 
     assert life.repair()["repairs"] == 0
     truth = life.truth()
-    assert life.found(life.kind) == truth != before
+    assert life.found(life.name) == truth != before
     (record,) = withdrawals(life)
     assert (record["stream"], record["by"], record["why"]) == ("doors", "ann", "broken probe")
     if life.kind == "aggregate":
@@ -134,7 +134,7 @@ def test_killed_at_every_step_the_same_is_withdrawn_once_and_the_state_forgets_i
     life.land(life.part(3))
     life.run()
     life.repair()
-    assert life.found(life.kind) == life.truth()
+    assert life.found(life.name) == life.truth()
     assert deviations(life) == []
 
 
@@ -153,17 +153,17 @@ def test_a_file_that_is_read_again_counts_as_it_is_now_and_no_batch_mixes_it_wit
     life.repair()
 
     assert len(withdrawals(life)) == 1
-    assert life.found(life.kind) == life.truth() != {}
+    assert life.found(life.name) == life.truth() != {}
 
 
 @pytest.mark.parametrize("life", ["pairs", "aggregate"], indirect=True)
 def test_published_tables_and_the_state_shown_follow(life: Life) -> None:
     for part in (0, 1):
         life.land(life.part(part))
-        run_queries.run(life.settings, life.spark, life.kind)
+        run_queries.run(life.settings, life.spark, life.name)
     published(life)
     taken_out(life, {"room": "r3"}, NAMES[:2])
-    query = life.settings.registered[life.kind]
+    query = life.settings.registered[life.name]
     doubts = state_of(life.settings.layout, query).summary()["doubts"]
     says = "that correction 1 retracted may be in results until the next run or repair of the query"
     assert {doubt.partition(" rows of ")[2] for doubt in doubts} == {f"{name} {says}" for name in NAMES[:2]}
@@ -189,6 +189,6 @@ def published(life: Life) -> tuple[int, tuple[int, int, int]]:
     with open_published(life.settings.home) as reader:
         ask = reader.connection.execute
         (rows,) = ask(f"SELECT count(*) FROM {results}").fetchone() or (0,)
-        found = ask(f"SELECT {counted} FROM queries WHERE query = '{life.kind}'").fetchone()
+        found = ask(f"SELECT {counted} FROM queries WHERE query = '{life.name}'").fetchone()
     assert found is not None
     return rows, found

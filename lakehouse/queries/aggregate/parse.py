@@ -13,7 +13,7 @@ from typing import Any, get_args
 from sqlglot import exp
 
 from lakehouse.queries.aggregate.parse_answers import HIDDEN, Answers, Call
-from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, Method, shape_of
+from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, Method, methods_of, shape_of
 from lakehouse.queries.kind import Conjunct, Output, in_one_order, of_side
 from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
 from lakehouse.queries.language.filters import filter_sql
@@ -97,13 +97,12 @@ def _check_alarm(clauses: Clauses, tree: exp.Select, faults: Faults) -> None:
 
 def _with_method(query: AggregateQuery, clauses: Clauses, faults: Faults) -> AggregateQuery:
     """Return the query with the method that METHOD names, or else the one that costs least."""
-    from lakehouse.algorithms.join_aggregate.choice import cheapest, methods_for
+    from lakehouse.algorithms.join_aggregate.choice import cheapest
 
-    shape = shape_of(query)
     if "METHOD" not in clauses.words:
-        name, why = cheapest(shape, query.slack_us)
+        name, why = cheapest(shape_of(query), query.slack_us)
         return replace(query, method=_method(name), why=why)
-    why_not = dict(methods_for(shape))
+    why_not = dict(methods_of(query))
     method = _method(clauses.words["METHOD"].lower())
     if why_not[method]:
         able = ", ".join(name.upper() for name, reason in why_not.items() if reason is None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -24,6 +24,7 @@ _EXACT = re.compile(r"CAST\(`[^`]+` AS (BIGINT|DECIMAL\(38, ([0-9]+)\))\)")
 _PRESENCE = re.compile(r"CASE WHEN NOT (`[^`]+`) IS NULL THEN CAST\(1 AS DOUBLE\) END")
 _COLUMN_AS_NUMBER = re.compile(r"CAST\((`[^`]+`) AS DOUBLE\)")
 _COLUMN = re.compile(r"`([^`]+)`")
+_NO_LAST_ROW = "it takes rows away again, and RECALL keeps when the last row of each answer came"
 
 
 @dataclass(frozen=True)
@@ -340,7 +341,11 @@ def methods_of(query: AggregateQuery) -> tuple[tuple[str, str | None], ...]:
     """Return every method with the reason why it cannot run a query, None if it can; the cheapest first."""
     from lakehouse.algorithms.join_aggregate.choice import methods_for
 
-    return methods_for(shape_of(query))
+    found = methods_for(shape_of(query))
+    if query.recall is None:
+        return found
+    without = dict(methods_for(shape_of(replace(query, recall=None))))
+    return tuple((name, why_not and (without[name] or _NO_LAST_ROW)) for name, why_not in found)
 
 
 def spread_in_words(query: AggregateQuery, number: str) -> str:
