@@ -61,7 +61,11 @@ def test_ten_thousand_random_conditions_hold_for_the_rows_that_sql_says() -> Non
 
     for first in range(0, len(CONDITIONS), 50):
         some = CONDITIONS[first : first + 50]
-        for node, text in zip(some, read(some), strict=True):
+        texts = read(some)
+        if len(texts) < len(some):
+            # Two spellings of one condition are one.
+            texts = [text for node in some for text in read([node])]
+        for node, text in zip(some, texts, strict=True):
             found = np.asarray(mask_of(text)(batch)).astype(bool).tolist()
             if found != holds(node):
                 different.append((node.sql, found, holds(node)))
