@@ -37,7 +37,9 @@ def ingest(home: AirflowHome) -> Any:
         from jobs.running.scheduled import position, run_one
 
         figures = run_one(ingest.run, stream, params)
-        return figures | {"position": position(stream, params), "lacking": lacking(stream, params)}
+        # A batch is told of whoever lacks it, and asking costs a look at several tables.
+        again = [] if figures["batches"] else lacking(stream, params)
+        return figures | {"position": position(stream, params), "lacking": again}
 
     # One for each stream that may be slow, and one for the others: more would pile up on a busy machine.
     runs = {"max_active_runs": min(len(home.streams) + 1, *SEVERAL.values())}

@@ -42,7 +42,8 @@ def _lacking(settings: Settings, stream: str) -> list[str]:
     layout, batch = settings.layout, read_extent(settings.layout, stream).batch
     if not batch or not is_current(layout, settings.stream(stream)):
         return []
-    if read_marker(layout.rollup(stream)).batch < batch or unfinished(read_corrections(layout, stream)):
+    corrections = read_corrections(layout, stream)
+    if read_marker(layout.rollup(stream)).batch < batch or unfinished(corrections):
         return ["rollups", stream]
     readers = (query for query in settings.registered.values() if stream in query.streams)
     queries = [query for query in readers if goes_on(layout, query)]
@@ -50,15 +51,10 @@ def _lacking(settings: Settings, stream: str) -> list[str]:
     if behind:
         return ["queries", behind[0]]
     held = published_contents(layout)
-    if not _is_published(settings, stream, batch, held):
+    corrected_s = max((done.at.timestamp() for done in corrections), default=0)
+    if held.streams.get(stream) != batch or held.published_us / 1e6 <= corrected_s:
         return _unpublished(settings, stream, batch)
     return [] if all(_holds(settings, query, held) for query in queries) else ["publish", ALL_STREAMS]
-
-
-def _is_published(settings: Settings, stream: str, batch: int, held: Contents) -> bool:
-    """Return whether a version holds a stream up to a batch, and was made since its last correction."""
-    corrected_s = (done.at.timestamp() for done in read_corrections(settings.layout, stream))
-    return held.streams.get(stream) == batch and held.published_us / 1e6 > max(corrected_s, default=0)
 
 
 def _unpublished(settings: Settings, stream: str, batch: int) -> list[str]:
