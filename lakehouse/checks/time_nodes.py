@@ -12,7 +12,7 @@ and some examples, so that a hundred thousand are no more to the driver than ten
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -125,7 +125,7 @@ class Meeting:
         columns = (worst[name].to_pylist() for name in ("name", "us", "falls"))
         return judged, broken, list(zip(*columns, strict=True))
 
-    @property
+    @cached_property
     def _near(self) -> TableRows:
         """The files that may have such nodes."""
         level = self.nodes.level
