@@ -37,15 +37,17 @@ def with_changes(
     """
     if (before := shared.get(one.name)) is None:
         return None
-    after, again = before.batch, (before.rebuilt, one.rebuilt_since(before.rebuilt) or ())
-    # Corrections change times in rows of the ledger that were there.
-    counted = after if before.rebuilt == one.rebuilt else 0
+    after, again = before.batch, one.rebuilt_since(before.rebuilt) or ()
     nodes = nodes_since(home.rollup(one.name), one.name, after, one.batch) if one.batch > after else ()
-    ledger = files_between(home.ledger(one.name), ("batch", counted + 1, one.batch))
-    # Each batch of the rollup has a ledger row, so if no file can hold one, the ledger is missing.
-    if nodes is None or (one.batch > counted and not ledger):
+    if nodes is None:
         return None
-    return replace(one, changed=ChangedNodes(after, nodes, ledger, *again))
+    is_corrected = before.rebuilt != one.rebuilt
+    changed = ChangedNodes(after, nodes, (), before.rebuilt, again, is_corrected=is_corrected)
+    ledger = files_between(home.ledger(one.name), ("batch", changed.counted + 1, one.batch))
+    # Each batch of the rollup has a ledger row, so if no file can hold one, the ledger is missing.
+    if one.batch > changed.counted and not ledger:
+        return None
+    return replace(one, changed=replace(changed, ledger=ledger))
 
 
 def is_due(done: Published) -> bool:

@@ -330,7 +330,7 @@ def _take_ledger(
         return table
     table = _ledger_of(stream.name, stream.batch)
     changed = stream.changed
-    is_shared = changed is not None and changed.rebuilt == stream.rebuilt
+    is_shared = changed is not None and not changed.is_corrected
     before = store.open(table, statement("serving/ledger"), is_shared=is_shared)
     into, named = (
         f"INSERT INTO {store.arrived(table)} BY NAME",
@@ -340,7 +340,7 @@ def _take_ledger(
         if before is None and is_shared:
             connection.execute(f"{into} FROM previous.ledger WHERE stream = {text(stream.name)}")
         if changed.ledger:
-            since = f"batch > {changed.after if is_shared else 0} AND batch <= {stream.batch}"
+            since = f"batch > {changed.counted} AND batch <= {stream.batch}"
             connection.execute(f"{into} {named} {parquet(changed.ledger)} WHERE {since} ORDER BY batch")
     elif stream.ledger is not None and any(stream.ledger.glob("*.parquet")):
         files = f"read_parquet({text(str(stream.ledger / '*.parquet'))})"

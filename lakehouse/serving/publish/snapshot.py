@@ -90,7 +90,8 @@ class ChangedNodes:
 
     These hold all batches since; a file may hold earlier ones too, which do not count again. ``ranges`` are those of
     whole top nodes that corrections after ``rebuilt`` have built again: their nodes, all of them, are in files of
-    folded nodes, ``again``, and partial nodes of these times do not count.
+    folded nodes, ``again``, and partial nodes of these times do not count. ``is_corrected``: a correction came since,
+    which may change times in any row of the ledger.
     """
 
     after: int
@@ -99,6 +100,12 @@ class ChangedNodes:
     rebuilt: int = 0
     ranges: Sequence[tuple[int, int]] = ()
     again: Sequence[Location] = ()
+    is_corrected: bool = False
+
+    @property
+    def counted(self) -> int:
+        """The last batch whose row of the ledger is as the version has it."""
+        return 0 if self.is_corrected else self.after
 
     @property
     def has_nodes(self) -> bool:

@@ -138,7 +138,8 @@ def shared(
     ledger = sorted(snapshot.ledger.glob("*.parquet")) if snapshot.ledger else []
     ranges = snapshot.rebuilt_since(rebuilt)
     assert ranges is not None and snapshot.nodes is not None
-    changed = ChangedNodes(after, files, ledger, rebuilt, ranges)
+    is_corrected = snapshot.rebuilt != rebuilt
+    changed = ChangedNodes(after, files, ledger, rebuilt, ranges, is_corrected=is_corrected)
     if ranges:
         folder.mkdir(parents=True, exist_ok=True)
         nodes = f"FROM '{snapshot.nodes}/*.parquet' WHERE {changed.within()}"
