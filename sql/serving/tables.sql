@@ -12,7 +12,7 @@ COMMENT ON TABLE publication IS 'One row: this version of the published file.';
 COMMENT ON COLUMN publication.version IS 'Counts up by one with every publish that changed something.';
 COMMENT ON COLUMN publication.published_us IS 'When it was written, microseconds since the epoch, UTC.';
 COMMENT ON COLUMN publication.fingerprint IS 'Hash of everything it was made from; the same again makes no new version.';
-COMMENT ON COLUMN publication.anew_us IS 'When all of its nodes were last made anew, microseconds since the epoch, UTC; versions since share them.';
+COMMENT ON COLUMN publication.anew_us IS 'When all of its nodes and rows were last made anew, microseconds since the epoch, UTC; versions since share some.';
 COMMENT ON COLUMN publication.catalog IS 'Every stream.measure that can be asked for.';
 
 CREATE TABLE streams (

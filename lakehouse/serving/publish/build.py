@@ -105,17 +105,19 @@ def write_tables(
         for created in views(stored.segments, stored.has_own):
             connection.execute(created)
         write_withheld(connection, withheld, previous, kept)
-        _write_publication(connection, version, fingerprint(streams, queries, withheld), previous)
+        is_shared = previous is not None and previous.is_shared and (of_nodes is not None or store.is_sharing)
+        _write_publication(connection, version, fingerprint(streams, queries, withheld), is_shared)
     return stored, store
 
 
 def _write_publication(
-    connection: duckdb.DuckDBPyConnection, version: int, made_of: str, previous: Previous | None
+    connection: duckdb.DuckDBPyConnection, version: int, made_of: str, is_shared: bool
 ) -> None:
+    """Describe the version; ``is_shared``: it has nodes or rows of the one before."""
     names = "string_agg(stream || '.' || measure, ', ' ORDER BY stream, measure)"
     catalog = f"SELECT coalesce({names}, 'nothing') FROM measures"
     now_us = time.time_ns() // 1000
-    anew = "(SELECT anew_us FROM previous.publication)" if previous and previous.is_shared else now_us
+    anew = "(SELECT anew_us FROM previous.publication)" if is_shared else now_us
     values = f"{version}, {now_us}, {text(made_of)}, ({catalog}), {anew}"
     connection.execute(f"INSERT INTO publication VALUES ({values})")
 

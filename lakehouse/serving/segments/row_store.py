@@ -93,6 +93,8 @@ class RowStore:
     ) -> None:
         self.segments: tuple[str, ...] = ()
         self.written: Path | None = None
+        # True if rows of the version before are among those of this one, once settled.
+        self.is_sharing = False
         self.connection, self._folder = connection, folder
         self._segment = f"{version:08d}{ROWS}"
         self._before, self._segments, self._follows = dict(before or {}), tuple(segments), bool(before)
@@ -223,6 +225,7 @@ class RowStore:
     def settle(self) -> None:
         """Put all rows into the version's own file or a new segment; ``select`` and views then read them."""
         sizes, tables = self._sizes(), self._tables.values()
+        self.is_sharing = any(one.kept for one in sizes)
         shared = [one for one in sizes if one.segment]
         incoming = sum(one.kept for one in sizes if not one.segment) + sum(
             self._count(one.arrived) for one in tables

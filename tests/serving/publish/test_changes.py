@@ -168,6 +168,17 @@ def batches(seed: int, count: int) -> list[list[Row]]:
     ]
 
 
+def test_a_version_that_shares_nothing_was_made_anew_and_those_after_it_since(tmp_path: Path) -> None:
+    (first, second, third), home = batches(3, 3), Home(tmp_path / "home")
+    came = [whole("flat", rows, tmp_path / str(len(rows))) for rows in (first, first + second)]
+
+    made_us = [publish(home, [one]).anew_us for one in came]
+    rows = [*first, *second, *third]
+    shares = published(home, [(whole("flat", rows, tmp_path / "third"), rows)], tmp_path / "parts")
+
+    assert made_us[0] < made_us[1] == shares.anew_us
+
+
 @pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(
