@@ -15,6 +15,7 @@ from lakehouse.algorithms.profile.run_kernels import (
     bin_table,
     hash_of,
     hash_table,
+    is_there,
     kept_hash,
     ordered,
     smallest,
@@ -65,6 +66,16 @@ def _collapse(keys: Any, rows: Any, made: int) -> int:
     return kept
 
 
+# In any order, so that several are added at once.
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _squares(numbers: Any, mean: float) -> float:
+    """Return the sum of squared distances from a mean."""
+    squares = 0.0
+    for value in numbers:
+        squares += (value - mean) ** 2
+    return squares
+
+
 @njit(cache=True, nogil=True)
 def number_runs(
     numbers: Any, words: Any, is_double: bool, ends: Any, limits: Any, of_run: Any, lists: Any
@@ -97,7 +108,7 @@ def number_runs(
             if is_double and word == _NEGATIVE_ZERO:
                 word = 0
             mixed = hash_of(word)
-            if mixed <= limit:
+            if mixed <= limit and not is_there(mixed, seen, seen_mark):
                 held, limit, seen_mark = kept_hash(mixed, held, limit, seen, seen_mark, most_hashes)
             if is_direct:
                 # In place, as a call for each value costs as much as the rest.
@@ -110,9 +121,8 @@ def number_runs(
                     page = pages[(key >> _BITS) + _OCTAVES // 2] = used
                     counts[page], used = 0, used + 1
                 counts[page, key & ((1 << _BITS) - 1)] += 1
-        mean, squares = total / max(high - low, 1), 0.0
-        for row in range(low, high):
-            squares += (numbers[row] - mean) ** 2
+        mean = total / max(high - low, 1)
+        squares = _squares(numbers[low:high], mean)
         moments[0, run], moments[1, run], moments[2, run], moments[3, run] = mean, squares, least, greatest
         hashes_out[run] = hashed = smallest(seen[2], held, most_hashes, hashes, hashed)
         shift, found, of_found = least_shift, keys, rows

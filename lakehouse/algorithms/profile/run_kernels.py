@@ -122,6 +122,13 @@ def hash_table(most: int) -> Any:
     return np.empty(size, np.uint64), np.zeros(size, np.int64), np.empty(2 * most, np.uint64)
 
 
+@njit(cache=True, inline="always")
+def is_there(mixed: Any, table: Any, mark: int) -> Any:
+    """Return whether a hash stands in its own slot of a table; one that does not may be in another."""
+    at = np.int64(mixed) & (len(table[0]) - 1)
+    return table[1][at] == mark and table[0][at] == mixed
+
+
 @njit(cache=True)
 def kept_hash(mixed: Any, used: int, limit: Any, table: Any, mark: int, most: int) -> Any:
     """Add a hash that is not above the limit; return how many there are, the new limit, and the last mark."""
@@ -163,7 +170,8 @@ def hash_runs(words: Any, ends: Any, most: int, hashes: Any, out: Any) -> None:
         mark, used, limit = mark + 1, 0, np.uint64(2**64 - 1)
         for row in range(ends[run], ends[run + 1]):
             mixed = hash_of(words[row])
-            if mixed <= limit:
+            # Mostly it stands where it belongs, and a call costs more than this look.
+            if mixed <= limit and not is_there(mixed, table, mark):
                 used, limit, mark = kept_hash(mixed, used, limit, table, mark, most)
         written = smallest(table[2], used, most, hashes, written)
         out[run] = written
