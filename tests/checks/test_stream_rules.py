@@ -7,15 +7,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from jobs import build_rollups, check_quality, ingest, requeue
 from lakehouse.config.rules import Rule
-from lakehouse.ingest.parser.row_rules import broken
 from lakehouse.settings import Settings
 from quality.gate import GateFailed
 from quality.history import verified_through
@@ -209,52 +204,6 @@ def test_a_stream_whose_rule_warns_is_published(lakehouse_of: Make, session: Spa
     check_quality.run(settings, session, "thermometers")
 
     assert verified_through(settings.layout.quality, "thermometers") == 1
-
-
-VALUES = st.one_of(st.none(), st.integers(-5, 5))
-RULES = st.one_of(
-    st.builds(
-        lambda low, high, strict: {
-            **{"expect": "column_values_to_be_between", "min_value": low, "max_value": high},
-            **{"strict_min": strict, "strict_max": not strict},
-        },
-        st.integers(-5, 5),
-        st.floats(-5, 5, allow_nan=False).map(lambda x: round(x, 1)),
-        st.booleans(),
-    ),
-    st.just({"expect": "column_values_to_not_be_null"}),
-    st.lists(st.integers(-5, 5), min_size=1, max_size=4).map(
-        lambda each: {"expect": "column_values_to_be_in_set", "value_set": each}
-    ),
-)
-
-
-@given(
-    values=st.lists(VALUES, max_size=8),
-    rule=RULES,
-    kind=st.sampled_from(["BIGINT", "DOUBLE", "DECIMAL(10,1)"]),
-)
-def test_rows_that_break_a_rule_are_those_that_duckdb_finds(
-    values: list[int | None], rule: dict[str, Any], kind: str
-) -> None:
-    types = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "DECIMAL(10,1)": pa.decimal128(10, 1)}
-    own = pa.array([None if each is None else Decimal(each) for each in values], pa.decimal128(10, 1)).cast(
-        types[kind]
-    )
-    holds = {
-        "column_values_to_not_be_null": "v IS NOT NULL",
-        "column_values_to_be_in_set": f"v IS NULL OR v IN ({', '.join(map(str, rule.get('value_set', [0])))})",
-        "column_values_to_be_between": (
-            f"v IS NULL OR (v {'>' if rule.get('strict_min') else '>='} {rule.get('min_value')} "
-            f"AND v {'<' if rule.get('strict_max') else '<='} {rule.get('max_value')})"
-        ),
-    }[rule["expect"]]
-    with duckdb.connect() as connection:
-        connection.register("given", pa.table({"v": own, "n": pa.array(range(len(values)), pa.int64())}))
-        query = f"SELECT NOT ({holds}) FROM (SELECT v::{kind} AS v, n FROM given) ORDER BY n"
-        expected = connection.execute(query).fetchall()
-
-    assert broken({"v": own}, Rule(column="v", **rule)).to_pylist() == [row[0] for row in expected]
 
 
 @pytest.mark.parametrize(
