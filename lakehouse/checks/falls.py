@@ -83,8 +83,8 @@ def falling(of: Falls, folder: str | None, _: int, rows: pa.Table) -> pa.Table:
     places = places[np.lexsort((start[places], meter[places]))]
     run = _runs(meter[places], start[places])
     is_last = np.diff(run, append=-1) != 0
-    nodes = rows.take(pa.array(places))
-    states, at = joined(nodes, run, of.counter), places[is_last]
+    parts = rows.select([f"{of.counter}__{part}" for part in _PARTS]).take(pa.array(places))
+    states, at = joined(parts, run, of.counter), places[is_last]
     is_settled = kind[at] == _SETTLED
     added = _added(of, meter[at], start[at], states)
     known = _known(rows, meter, kind == _PERIOD)
@@ -97,23 +97,22 @@ def falling(of: Falls, folder: str | None, _: int, rows: pa.Table) -> pa.Table:
     settled = _summed(np.concatenate([known, added[is_old]]))
     is_anchor = (left == OPEN + 1) | (is_settled & (left <= OPEN))
     is_open = ((left <= OPEN) & ~is_settled)[run]
+    # Of most rows the keys alone are taken: copying the others costs more than all else.
+    keys, last = rows.select(of.nodes.keys), states[f"{of.counter}__last"].filter(pa.array(is_anchor))
     kept = [
-        _as_rows(of, settled, rows, one),
-        _anchors(
-            of,
-            rows.take(pa.array(at[is_anchor])),
-            start[at][is_anchor],
-            states[f"{of.counter}__last"].filter(pa.array(is_anchor)),
-        ),
-        nodes.filter(pa.array(is_open)).select(of.kept.names),
+        _as_rows(of, settled, keys, one),
+        _anchors(of, keys.take(pa.array(at[is_anchor])), start[at][is_anchor], last),
+        rows.select(of.kept.names).take(pa.array(places[is_open])),
     ]
     return of.nodes.keeping(found, pa.concat_tables([each.cast(of.kept) for each in kept]), folder)
 
 
 def _relevant(of: Falls, rows: pa.Table) -> pa.Table:
     """Return nodes with a reading, and what is kept, from the first start on."""
-    has = (pc.field(f"{of.counter}__n") > 0) & pc.field(f"{of.counter}__first").is_valid()
-    return rows.filter((has | (pc.field(_KIND) == _PERIOD)) & (pc.field("start_us") >= of.nodes.since_us))
+    has = pc.and_(pc.greater(rows[f"{of.counter}__n"], 0), pc.is_valid(rows[f"{of.counter}__first"]))
+    is_one = pc.or_kleene(has, pc.equal(rows[_KIND], _PERIOD))
+    is_own = pc.fill_null(pc.and_(is_one, pc.greater_equal(rows["start_us"], of.nodes.since_us)), False)
+    return rows if pc.all(is_own).as_py() else rows.filter(is_own)
 
 
 def _repaired(of: Falls, rows: pa.Table) -> tuple[pa.Table, Integers, Integers]:
@@ -205,14 +204,14 @@ def _judged(of: Falls, periods: Any, rows: pa.Table, one: Integers) -> pa.Table:
         fewest, latest = falls[order[NAMED - 1]], periods["start"][order[NAMED - 1]]
         is_shown = (falls[order] > fewest) | ((falls[order] == fewest) & (periods["start"][order] <= latest))
         order = order[is_shown]
-    keys = rows.take(pa.array(one[periods["meter"][order]])).select(of.nodes.keys)
+    keys = rows.select(of.nodes.keys).take(pa.array(one[periods["meter"][order]]))
     shown = keys.append_column("kept__start", pa.array(periods["start"][order]))
     by = [(_FALLS, "descending"), *((name, "ascending") for name in ("kept__start", *of.nodes.keys))]
     shown = shown.append_column(_FALLS, pa.array(falls[order])).sort_by(by)[:NAMED]
     return of.nodes.named(shown, shown["kept__start"], shown[_FALLS], broken=len(broken), of=len(periods))
 
 
-def _as_rows(of: Falls, periods: Any, rows: pa.Table, one: Integers) -> pa.Table:
+def _as_rows(of: Falls, periods: Any, keys: pa.Table, one: Integers) -> pa.Table:
     """Return periods as they are kept."""
     has_one = periods["before_us"] > _NEVER
     columns = {
@@ -223,7 +222,7 @@ def _as_rows(of: Falls, periods: Any, rows: pa.Table, one: Integers) -> pa.Table
         _BEFORE_US: pa.array(periods["before_us"], mask=~has_one),
         _BEFORE: pa.array(periods["before"], mask=~has_one),
     }
-    return _with(of, rows.take(pa.array(one[periods["meter"]])), columns)
+    return _with(of, keys.take(pa.array(one[periods["meter"]])), columns)
 
 
 def _anchors(of: Falls, keys: pa.Table, start: Integers, last: pa.ChunkedArray) -> pa.Table:
