@@ -189,7 +189,8 @@ class Drift(_Part):
     @property
     def sentence(self) -> str:
         """The rule in words."""
-        return f"{self.column} of a day is spread as on that weekday before, to a stability index of {self.max:g}"
+        index = f"the population stability index is at most {self.max:g}"
+        return f"{self.column} of a day is spread as on that weekday before: {index}"
 
 
 Limits: TypeAlias = (

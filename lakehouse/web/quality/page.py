@@ -224,8 +224,9 @@ def _profile(rows: Sequence[Fields]) -> str:
         "missing",
         "distinct",
         "least",
+        "median (5 % to 95 %)",
         "greatest",
-        "mean",
+        "mean ± deviation",
         "last thirty days",
         "most frequent",
     )
@@ -235,16 +236,29 @@ def _profile(rows: Sequence[Fields]) -> str:
 
 def _column(row: Fields) -> Sequence[str]:
     about = "about " if row["distinct_error"] else ""
-    mean = "-" if row["mean"] is None else f"{row['mean']:.6g} ± {row['deviation'] or 0:.3g}"
+    mean = (
+        "-" if row["mean"] is None else f"{number(row['mean'])} ± {number(row['deviation'] or 0, digits=3)}"
+    )
     frequent = ", ".join(f"{value} {rows:,}" for value, rows in row["frequent"][:_FREQUENT])
     missing = f"{row['missing']:,} ({row['missing'] / max(row['rows'], 1):.1%})"
-    ends = ("-" if row[end] is None else f"{row[end]:.6g}" for end in ("least", "greatest"))
+    least, greatest = ("-" if row[end] is None else number(row[end]) for end in ("least", "greatest"))
+    low, middle, high = (number((row["quantiles"] or {}).get(share, 0)) for share in ("0.05", "0.5", "0.95"))
+    median = f"{middle} ({low} to {high})" if row["quantiles"] else "-"
     days = _days(row, "share with a value" if row["mean"] is None else "mean")
     return (
-        *map(escape, (row["column"], missing, f"{about}{row['distinct']:,}", *ends, mean)),
+        *map(escape, (row["column"], missing, f"{about}{row['distinct']:,}", least, median, greatest, mean)),
         days,
         escape(frequent),
     )
+
+
+def number(value: float, digits: int = 6) -> str:
+    """Return a number for people, with all digits of a large one, as times are.
+
+    >>> number(24.08), number(1_768_690_000_000.0), number(1e30)
+    ('24.08', '1,768,690,000,000', '1e+30')
+    """
+    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.{digits}g}"
 
 
 def _days(row: Fields, label: str) -> str:
