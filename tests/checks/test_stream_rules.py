@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jobs import build_rollups, check_quality, ingest, requeue
 from lakehouse.config.rules import Rule
+from lakehouse.ingest.quarantine import rejected_records
 from lakehouse.settings import Settings
 from quality.gate import GateFailed
 from quality.history import verified_through
+from tests.ingest.no_session import no_session
+from tests.ingest.test_revisions import until_it_dies
 from tests.support.table_rows import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Make = Callable[[str], Settings]
+Reading = tuple[str, str, str]
 CONFIG = """
 [streams.thermometers]
 event_time = { column = "at", unit = "s" }
@@ -204,6 +210,52 @@ def test_a_stream_whose_rule_warns_is_published(lakehouse_of: Make, session: Spa
     check_quality.run(settings, session, "thermometers")
 
     assert verified_through(settings.layout.quality, "thermometers") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 13))]
+)
+def test_however_a_rule_changes_and_jobs_die_each_record_is_accepted_rejected_or_repeated_once(
+    lakehouse_of: Make, seed: int
+) -> None:
+    """A record is accepted by the rule of the time when it was judged, and judged again by each requeue."""
+    dice, number = random.Random(seed), 0
+    accepted, rejected, landed = set[Reading](), list[Reading](), list[Reading]()
+    job: Callable[..., dict[str, Any]]
+    for _ in range(4):
+        most = dice.choice([20, 50, 85, 120])
+        declared = CONFIG.replace("RULE", 'on_failure = "quarantine"')
+        settings = lakehouse_of(declared.replace("max_value = 85", f"max_value = {most}"))
+        if rejected and dice.random() < 0.7:
+            job, judged, rejected = requeue.run, rejected, []
+        else:
+            new = [(str(T0 + number + at), "a", str(dice.randint(-60, 140))) for at in range(8)]
+            again = dice.sample(landed, min(len(landed), 3))
+            job, judged, number = ingest.run, [*new, *again, new[0]], number + len(new)
+            landed += new
+            folder = settings.home.parent / "landing"
+            folder.mkdir(exist_ok=True)
+            lines = "".join(",".join(row) + "\n" for row in judged)
+            (folder / f"{number}.csv").write_text("at,device,temp\n" + lines)
+        for row in judged:
+            if -40 <= int(row[2]) <= most:
+                accepted.add(row)
+            else:
+                rejected.append(row)
+        work = partial(job, settings, no_session(settings), "thermometers")
+        until_it_dies(work, dice.choice([-1, 0, 1, 2, 3, 4]))
+        work()
+        raw = table_rows(settings.layout.raw("thermometers"), "event_us // 1000000", "device", "temp")
+        assert sorted((str(at), device, str(int(temp))) for at, device, temp in raw) == sorted(accepted)
+        counts = ("received + requeued", "accepted", "quarantined", "duplicates")
+        batches = table_rows(settings.layout.ledger("thermometers"), *counts)
+        assert all(came == sum(became) for came, *became in batches)
+        assert len(table_rows(settings.layout.quarantine("thermometers"), "reason")) == sum(
+            batch[2] for batch in batches
+        )
+        open_records = rejected_records(settings.layout, "thermometers", len(batches))
+        assert sum(each.open for each in open_records.values()) == len(rejected)
 
 
 @pytest.mark.parametrize(
