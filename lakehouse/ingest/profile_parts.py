@@ -150,10 +150,12 @@ def _table(day_us: Integers, rows: Integers, columns: Mapping[str, Figures]) -> 
         each = np.concatenate([of.get(name, np.full(days, np.nan)) for of in columns.values()])
         own[name] = pa.array(each, mask=np.isnan(each))
     for name in ("bins", "weights", "hashes"):
-        lists = [of.get(name, empty) for of in columns.values()]
-        sizes = np.concatenate([np.diff(ends, prepend=0) for _, ends in lists])
-        bounds, values = np.append(0, np.cumsum(sizes)), np.concatenate([each for each, _ in lists])
-        own[name] = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(values, pa.int64()))
+        lists, total, bounds = [of.get(name, empty) for of in columns.values()], 0, [np.zeros(1, np.int64)]
+        for each, ends in lists:
+            bounds.append(ends + total)
+            total += len(each)
+        values = np.concatenate([each for each, _ in lists])
+        own[name] = pa.ListArray.from_arrays(np.concatenate(bounds).astype(np.int32), pa.array(values))
     frequent = [counts for of in columns.values() for counts in of.get("frequent", [None] * days)]
     return pa.table(own | {"frequent": pa.array(frequent, pa.map_(pa.string(), pa.int64()))})
 
