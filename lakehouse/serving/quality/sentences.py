@@ -46,8 +46,12 @@ def balance_sentence(counts: Fields, when: str) -> str:
     'Of 10 records that came in all, 7 were accepted, 2 rejected, and 1 repeated another: none is unaccounted for.'
     >>> balance_sentence(counts | {"revised": 3}, "in all").partition(": ")[2]
     'none is unaccounted for. Newer ones took the place of 3 accepted ones, which are kept apart.'
+    >>> balance_sentence(dict.fromkeys(counts, 0), "in on this day")
+    'No record came in on this day.'
     """
     came, gone = counts["received"] + counts["requeued"], _gone(counts)
+    if not came and not gone:
+        return f"No record came {when}."
     again = f" and {counts['requeued']:,} put through again" if counts["requeued"] else ""
     lost = "none is unaccounted for" if came == gone else f"{abs(came - gone):,} are unaccounted for"
     # A revised row stays accepted: it came in, and raw no longer has it.

@@ -253,12 +253,12 @@ def _column(row: Fields) -> Sequence[str]:
 
 
 def number(value: float, digits: int = 6) -> str:
-    """Return a number for people, with all digits of a large one, as times are.
+    """Return a number for people: of a large one all digits, if a cell has room for them.
 
-    >>> number(24.08), number(1_768_690_000_000.0), number(1e30)
-    ('24.08', '1,768,690,000,000', '1e+30')
+    >>> number(24.08), number(1_768_690.4), number(1e12)
+    ('24.08', '1,768,690', '1e+12')
     """
-    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.{digits}g}"
+    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e10 else f"{value:.{digits}g}"
 
 
 def _days(row: Fields, label: str) -> str:
