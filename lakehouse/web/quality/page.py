@@ -177,7 +177,7 @@ def _sentence(rule: Fields) -> str:
         parts.append(escape(rule["seen"]))
     if rule["state"] in ("fails", "warns"):
         longer = ", or longer" if rule["since_us"] == rule["runs"][0]["at_us"] else ""
-        parts.append(f"since {format_timestamp(rule['since_us'])} UTC{longer}")
+        parts.append(f"broken since {format_timestamp(rule['since_us'])} UTC{longer}")
     if rule["worst"]:
         parts.append(f"worst sources: {_worst(rule['worst'])}")
     return "<br>".join(parts)
