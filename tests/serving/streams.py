@@ -6,7 +6,8 @@ import json
 import math
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -91,16 +92,27 @@ class RandomStream:
 
     def write(self, folder: Path) -> StreamSnapshot:
         """Write nodes, ledger and raw rows below the folder; return what a publisher is told."""
-        for part in ("nodes", "ledger", "raw"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
-        table = pa.Table.from_pylist([vars(row) for row in self.rows], _SCHEMA)
+        table = self._table()
         write_delta(_with_places(table), folder / "raw")
-        with duckdb.connect() as connection:
-            connection.register("rows_of_stream", table)
-            create_sums(connection)
+        with _over(table) as connection:
             nodes = self._nodes(connection, folder / "nodes")
             _write_ledger(connection, folder / "ledger", self.committed_at)
             return self._facts(folder, _totals(connection, nodes))
+
+    def write_nodes(self, folder: Path) -> Path:
+        """Write only nodes below the folder; return where they are."""
+        with _over(self._table()) as connection:
+            self._nodes(connection, folder / "nodes")
+        return folder / "nodes"
+
+    def write_ledger(self, folder: Path) -> Path:
+        """Write only the ledger below the folder; return where it is."""
+        with _over(self._table()) as connection:
+            _write_ledger(connection, folder / "ledger", self.committed_at)
+        return folder / "ledger"
+
+    def _table(self) -> pa.Table:
+        return pa.Table.from_pylist([vars(row) for row in self.rows], _SCHEMA)
 
     def _facts(self, folder: Path, totals: list[Total]) -> StreamSnapshot:
         return StreamSnapshot(
@@ -123,24 +135,33 @@ class RandomStream:
         )
 
     def _nodes(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> str:
-        parts = [
-            self._level(number, level, index, grouping)
-            for number, level in enumerate(self.levels, start=1)
-            for index, grouping in enumerate(self.groupings)
-        ]
+        folder.mkdir(parents=True, exist_ok=True)
+        parts = [self._level(number, level) for number, level in enumerate(self.levels, start=1)]
         target = folder / "part-0.parquet"
         connection.execute(f"COPY ({' UNION ALL BY NAME '.join(parts)}) TO '{target}' (FORMAT parquet)")
         return f"read_parquet('{target}')"
 
-    def _level(self, number: int, level: Level, index: int, grouping: tuple[str, ...]) -> str:
-        keys = "".join(f"{key if key in grouping else f'NULL AS {key}'}, " for key in ("device", "zone"))
+    def _level(self, number: int, level: Level) -> str:
         start = f"event_us - ((event_us % {level.width_us}) + {level.width_us}) % {level.width_us}"
         measures = ", ".join(_node_columns(measure) for measure in MEASURES)
+        sets = ", ".join(f"({', '.join(('start_us', *grouping))})" for grouping in self.groupings)
+        # The bits of GROUPING say which keys a set lacks.
+        lacking = [2 * ("device" not in keys) + ("zone" not in keys) for keys in self.groupings]
         return f"""
-            SELECT {number} AS level, {index} AS "grouping", {keys} {start} AS start_us, count(*) AS "rows",
+            SELECT {number} AS level, list_position({lacking}, GROUPING(device, zone)) - 1 AS "grouping",
+                device, zone, start_us, count(*) AS "rows",
                 min(event_us) AS first_us, max(event_us) AS last_us, {measures}
-            FROM rows_of_stream WHERE {start} >= {self.horizons[number - 1]} GROUP BY ALL
+            FROM (SELECT *, {start} AS start_us FROM rows_of_stream)
+            WHERE start_us >= {self.horizons[number - 1]} GROUP BY GROUPING SETS ({sets})
         """
+
+
+@contextmanager
+def _over(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        connection.register("rows_of_stream", table)
+        create_sums(connection)
+        yield connection
 
 
 def _node_columns(measure: PublishedMeasure) -> str:
@@ -183,6 +204,7 @@ def _with_places(table: pa.Table) -> pa.Table:
 
 
 def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path, committed_at: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     connection.execute(
         f"""
         COPY (

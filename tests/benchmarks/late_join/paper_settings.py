@@ -14,6 +14,7 @@ from typing import Any, get_args
 from lakehouse.algorithms.late_join.conditions import Distance
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack, Reading
 from tests.benchmarks import page
+from tests.benchmarks.late_join.figures import QUICK_S
 from tests.benchmarks.late_join.run import Case, case_of, periods, qjoin, run
 from tests.benchmarks.late_join.streams import SECOND, recording
 
@@ -32,7 +33,7 @@ READINGS = get_args(Reading)
 
 def figures(quick: bool) -> dict[str, Any]:
     """Return, by reading, setting and recall, the share of periods met and the mean of rows held."""
-    batch = recording("D1", 180.0 if quick else None, 0.125)
+    batch = recording("D1", QUICK_S if quick else None, 0.125)
     case = case_of(batch, Distance(5.0), 2 * SECOND, 60 * SECOND, SECOND)
     sweeps = {"granularity_us": (10 * MS, 100 * MS)} if quick else SWEEPS
     asked = ((RECALLS[1], READINGS[1]),) if quick else [(r, how) for r in RECALLS for how in READINGS]

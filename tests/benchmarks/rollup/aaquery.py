@@ -25,7 +25,7 @@ def figures(quick: bool) -> dict[str, Any]:
     for name in HISTORIES:
         history = load(name)
         if history is not None:
-            found[name] = errors(history, 500 if quick else 5000)
+            found[name] = errors(history, 50 if quick else 5000)
     if not quick:
         _write(found)
     mean = {way: float(np.mean([each[way].mean() for each in found.values()])) for way in WAYS}

@@ -47,8 +47,8 @@ def figures(quick: bool) -> dict[str, Any]:
             skipped.append(name)
             continue
         tree = declared_tree(history)
-        cells[name] = grid(tree, history, 300 if quick else 3000)
-        found[name] = bytes_of(tree, history) | wide_error(tree, history, 5_000 if quick else 50_000)
+        cells[name] = grid(tree, history, 100 if quick else 3000)
+        found[name] = bytes_of(tree, history) | wide_error(tree, history, 1_000 if quick else 50_000)
     if not quick:
         _write(found, cells, skipped)
     return {

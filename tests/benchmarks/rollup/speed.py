@@ -27,9 +27,9 @@ START = 1_600_000_000 * SECOND
 
 def figures(quick: bool) -> dict[str, Any]:
     """Return rows/s by size of batch and order, ranges/s, and both for the peers; best of some rounds."""
-    rounds = 3 if quick else 7
+    rounds = 1 if quick else 7
     inserts = {
-        f"{size}{name}": insert_rate(size, late, 500_000 if quick else 3_000_000, rounds)
+        f"{size}{name}": insert_rate(size, late, 20_000 if quick else 3_000_000, rounds)
         for size in (100, 1000, 10_000, 250_000)
         for name, late in (("", 0.0), ("_late", 0.1))
     }
@@ -81,10 +81,10 @@ def insert_rate(size: int, late: float, count: int, rounds: int) -> int:
 
 def query_rates(quick: bool, rounds: int) -> dict[str, int]:
     """Return ranges a second through ``query_batch`` for random ranges of two weeks, and one by one."""
-    times, values = rows(14 * 864_000, 0.0)
+    times, values = rows((1 if quick else 14) * 864_000, 0.0)
     tree = DsmgaTree(LEVELS)
     tree.insert_batch(times, values)
-    count = 50_000 if quick else 500_000
+    count = 5_000 if quick else 500_000
     starts, ends = np.sort(np.random.default_rng(4).integers(times[0], times[-1], (2, count)), axis=0)
     found: dict[str, int] = {}
     for kind in AGGREGATES:
@@ -97,7 +97,7 @@ def query_rates(quick: bool, rounds: int) -> dict[str, int]:
 
 def peer_rates(quick: bool, rounds: int) -> dict[str, int]:
     """Return rows a second into one minute's groups, and exact SUMs of random ranges a second."""
-    times, values = rows(200_000 if quick else 2_000_000, 0.0)
+    times, values = rows(20_000 if quick else 2_000_000, 0.0)
     series = pd.Series(values, index=pd.to_datetime(times, unit="us"))
     yardstick, few = Recompute(), 20_000
     ranges = np.sort(np.random.default_rng(5).integers(times[0], times[-1], (20, 2)), axis=1).tolist()

@@ -31,7 +31,7 @@ from tests.ingest.sources.test_network import CONN
 from tests.ingest.sources.test_sensors import CHIRPSTACK, HELIUM, TTN, state
 
 T0 = 1_600_000_000
-SMALL, LARGE, QUICK = 1_000, 100_000, 5_000
+SMALL, LARGE, QUICK = 1_000, 100_000, 2_000
 READINGS = """[streams.s]
 event_time = {{ column = "ts", unit = "s" }}
 levels = ["1d forever"]
@@ -197,7 +197,7 @@ def figures(quick: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"records": {"small": SMALL, "large": QUICK if quick else LARGE}}
     for name, kind in kinds().items():
         stream = declared(kind)
-        small, rows = taken(kind, stream, SMALL, 5)
+        small, rows = taken(kind, stream, SMALL, 1 if quick else 5)
         count = QUICK if quick else LARGE
         large, _ = taken(kind, stream, count, 1)
         size = sum(len(kind.record(number)) for number in range(count))

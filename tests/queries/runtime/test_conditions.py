@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.tasks.arrow_sql import mask_of
@@ -56,11 +57,12 @@ def holds(node: Node) -> list[bool]:
     return [node.of(row) is True for row in ROWS]
 
 
-def test_ten_thousand_random_conditions_hold_for_the_rows_that_sql_says() -> None:
-    batch, different = batch_of(ROWS), []
+@pytest.mark.parametrize("count", [2_500, pytest.param(10_000, marks=pytest.mark.long)])
+def test_random_conditions_hold_for_the_rows_that_sql_says(count: int) -> None:
+    conditions, batch, different = CONDITIONS[:count], batch_of(ROWS), []
 
-    for first in range(0, len(CONDITIONS), 50):
-        some = CONDITIONS[first : first + 50]
+    for first in range(0, count, 50):
+        some = conditions[first : first + 50]
         texts = read(some)
         if len(texts) < len(some):
             # Two spellings of one condition are one.
@@ -74,7 +76,7 @@ def test_ten_thousand_random_conditions_hold_for_the_rows_that_sql_says() -> Non
 
 
 def test_every_operator_occurs_in_them_negated_and_not() -> None:
-    operators = frozenset[str]().union(*(node.operators for node in CONDITIONS))
+    operators = frozenset[str]().union(*(node.operators for node in CONDITIONS[:2_500]))
 
     assert operators >= {
         "Like",
