@@ -6,7 +6,7 @@ Of this machine's files each is what Arrow does by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.storage.stores.store_path import Location, StorePath
@@ -18,22 +18,15 @@ if TYPE_CHECKING:
 
 def source(path: Location) -> Any:
     """Return what Arrow reads a file from. Raises FileNotFoundError when it is not there."""
-    if not isinstance(path, StorePath):
-        return path
-    from lakehouse.storage.stores.store_files import arrow_filesystem
-
-    return arrow_filesystem(path.address.scheme).open_input_file(_key(path))
+    stores, name = _place(path)
+    return stores.open_input_file(name) if stores else path
 
 
 @contextmanager
 def sink(path: Location) -> Iterator[Any]:
     """Give what Arrow writes a file to, which is there after the block."""
-    if not isinstance(path, StorePath):
-        yield path
-        return
-    from lakehouse.storage.stores.store_files import arrow_filesystem
-
-    with arrow_filesystem(path.address.scheme).open_output_stream(_key(path)) as file:
+    stores, name = _place(path)
+    with stores.open_output_stream(name) if stores else nullcontext(path) as file:
         yield file
 
 
@@ -49,14 +42,15 @@ def dataset(paths: Sequence[Location], schema: pa.Schema | None = None) -> ds.Da
     """Return the rows of some files, all in a folder or all on a store."""
     import pyarrow.dataset as ds
 
-    if not paths or not isinstance(paths[0], StorePath):
-        return ds.dataset([str(path) for path in paths], schema, format="parquet")
+    places = [_place(path) for path in paths]
+    stores = places[0][0] if places else None
+    return ds.dataset([name for _, name in places], schema, format="parquet", filesystem=stores)
+
+
+def _place(path: Location) -> tuple[Any, str]:
+    """Return Arrow's way to the store of a file, None for a file of this machine, and how it is named there."""
+    if not isinstance(path, StorePath):
+        return None, str(path)
     from lakehouse.storage.stores.store_files import arrow_filesystem
 
-    filesystem = arrow_filesystem(paths[0].address.scheme)
-    return ds.dataset([*map(_key, paths)], schema, format="parquet", filesystem=filesystem)
-
-
-def _key(path: Location) -> str:
-    """Return the bucket and key of an object, which is how Arrow names it."""
-    return str(path).partition("://")[2]
+    return arrow_filesystem(path.address.scheme), str(path).partition("://")[2]
