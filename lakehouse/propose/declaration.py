@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +15,24 @@ from lakehouse.config.checks import stream_problems, stream_refusals
 from lakehouse.config.durations import format_duration
 from lakehouse.config.problems import ConfigError
 from lakehouse.config.stream import Stream
-from lakehouse.propose.columns import Found, columns_of, is_named_like_key, time_columns
+from lakehouse.propose.columns import Found, columns_of, has_sides, is_named_like_key, time_columns
 from lakehouse.propose.sample import NothingToRead, Sample
 from lakehouse.propose.times import Time, event_time_of, zone_in_names
 
-_MINUTE_US, _HOUR_US = 60_000_000, 3_600_000_000
+_MINUTE_US, _HOUR_US, _DAY_US = 60_000_000, 3_600_000_000, 86_400_000_000
+_DAILY = ("1d", None)
+# By the step of rows: widths, and for how many days each is kept at least.
 _LEVELS = (
-    (_MINUTE_US, ("1s for 1h", "1m for 2d", "1h for 1y", "1d forever")),
-    (15 * _MINUTE_US, ("1m for 7d", "1h for 1y", "1d forever")),
-    (24 * _HOUR_US, ("15m for 30d", "1h for 1y", "1d forever")),
+    (_MINUTE_US, (("1s", 1 / 24), ("1m", 2), ("1h", 365), _DAILY)),
+    (15 * _MINUTE_US, (("1m", 7), ("1h", 365), _DAILY)),
+    (_HOUR_US, (("15m", 30), ("1h", 365), _DAILY)),
+    (_DAY_US, (("1h", 365), _DAILY)),
 )
-_DAILY = ("1d forever",)
+# A level is kept for a whole history of so many days, since it has few nodes then.
+_MOST_DAYS = {"1m": 92, "15m": 1830, "1h": 9150}
+_STEPS = ((_DAY_US, "d"), (_HOUR_US, "h"), (_MINUTE_US, "m"), (1_000_000, "s"), (1_000, "ms"))
+_OLD = ["1850-01-01", "2100-01-01"]
+_MOST_VALUES = 100
 _WITHOUT_OFFSET = "times have no offset: they are read as UTC unless timezone says where the clock is"
 # Lines of units or widths that may stand between names and data.
 _MOST_SKIPPED = 3
@@ -97,8 +106,9 @@ def proposal_of(
     table |= {"keys": keys} if keys else {}
     table |= {"measures": measures} if measures else {}
     table |= {"counters": counters} if counters else {}
-    table |= {"groupings": [keys, []]} if keys else {}
-    table["levels"] = list(next((levels for most, levels in _LEVELS if time.step_us < most), _DAILY))
+    table |= {"groupings": _groupings(sample, columns)} if keys else {}
+    table["levels"] = _levels(time)
+    table |= {"event_time_bounds": _OLD} if time.is_old else {}
     table["source"] = {"path": path, "format": sample.format} | sample.source
     table["columns"] = _declared_columns(columns, own, identity or [])
     return Proposal(name, sample, time, columns, table, doubts)
@@ -129,11 +139,10 @@ def _differences(
 
 def _timed(sample: Sample) -> Time:
     """Return the event time; where lines of units stand before the data, they become part of the head."""
-    for skipped in range(_MOST_SKIPPED + 1):
+    for is_sure, skipped in product((True, False), range(_MOST_SKIPPED + 1)):
         rows = sample.rows[skipped:]
-        time = (
-            event_time_of(Sample(sample.path, sample.format, sample.names, rows)) if len(rows) > 1 else None
-        )
+        own = Sample(sample.path, sample.format, sample.names, rows)
+        time = event_time_of(own, is_sure) if len(rows) > min(skipped, 1) else None
         if time is None:
             continue
         header = sample.source.get("header")
@@ -143,24 +152,67 @@ def _timed(sample: Sample) -> Time:
             sample.source["header"] = {"line": line, "data": data + skipped}
             sample.rows = rows
         return time
+    lists = "".join(f"; {doubt}" for doubt in sample.doubts if doubt.startswith("lists"))
     raise NothingToRead(
-        f"{sample.path}: no column is a time in all rows; columns: {', '.join(sample.names)[:300]}. "
+        f"{sample.path}: no column is a time in all rows; columns: {', '.join(sample.names)[:300] or 'none'}{lists}. "
         "Declare it by hand: event_time with a format"
     )
 
 
 def _identity(sample: Sample, times: Mapping[str, str], columns: Sequence[Found]) -> list[str] | None:
-    """Return the time and the keys, if they tell the rows of the sample apart."""
+    """Return the time and as few keys as tell the rows of the sample apart, those first that are named like keys."""
+    if has_sides(sample.names):
+        # Flows of two sides may begin at once, and be of one size.
+        return ["*"]
     keys = [each for each in columns if each.role == "key"]
-    places = [sample.names.index(name) for name in (*times, *(each.title for each in keys))]
-    rows = [tuple(row[place] for place in places) for row in sample.rows]
-    return [*times.values(), *(each.name for each in keys)] if len(set(rows)) == len(rows) else None
+    named = [each for each in keys if is_named_like_key(each.title)]
+    numbers = [each for each in columns if each.role == "kept" and each.title not in times]
+    for chosen in (named, keys, [*keys, *numbers]):
+        if not _repeats(sample, [*times, *(each.title for each in chosen)]):
+            return [*times.values(), *(each.name for each in chosen)]
+    return None
+
+
+def _repeats(sample: Sample, names: Sequence[str]) -> int:
+    """Return how many rows of a sample have the values of another one."""
+    places = [sample.names.index(name) for name in names]
+    return len(sample.rows) - len({tuple(row[place] for place in places) for row in sample.rows})
+
+
+def _groupings(sample: Sample, columns: Sequence[Found]) -> list[list[str]]:
+    """Return all keys together; where hardly a row shares them, each of few values, and none."""
+    keys = [each for each in columns if each.role == "key"]
+    rows = len(sample.rows)
+    if len(keys) == 1 or 3 * (rows - _repeats(sample, [each.title for each in keys])) <= rows:
+        return [[each.name for each in keys], []]
+    few = [each.name for each in keys if len(set(sample.column(each.title))) <= _MOST_VALUES]
+    return [*([name] for name in few), []]
+
+
+def _levels(time: Time) -> list[str]:
+    """Return levels by the step of rows, kept for the history that there is."""
+    levels = next((levels for most, levels in _LEVELS if time.step_us < most), (_DAILY,))
+    days = time.span_us / _DAY_US
+    kept = []
+    for width, least in levels:
+        most = _MOST_DAYS.get(width, 0)
+        span = days if least is not None and least < days <= most else 0
+        kept.append(f"{width} {'forever' if least is None else 'for ' + _spelt(max(least, span))}")
+    return kept
+
+
+def _spelt(days: float) -> str:
+    """Return a time that is no less, in hours, days or whole years.
+
+    >>> _spelt(1 / 24), _spelt(3.2), _spelt(400)
+    ('1h', '4d', '2y')
+    """
+    return f"{ceil(days / 365)}y" if days >= 365 else f"{ceil(days)}d" if days >= 1 else f"{ceil(days * 24)}h"
 
 
 def _needless(sample: Sample, times: Mapping[str, str], columns: Sequence[Found]) -> Iterator[str]:
     """Yield that texts may be no key, where no row needs them to be told from others."""
-    places = [sample.names.index(name) for name in times]
-    if len({tuple(row[place] for place in places) for row in sample.rows}) == len(sample.rows):
+    if not _repeats(sample, list(times)):
         for each in columns:
             if each.role == "key" and each.declared["type"] == "string" and not is_named_like_key(each.title):
                 yield f"{each.title}: texts that come again are read as a key, but times alone tell rows apart"
@@ -194,11 +246,11 @@ def _lines(proposal: Proposal) -> Iterable[str]:
     yield f"[streams.{proposal.name}]"
     for doubt in proposal.doubts:
         yield f"# not sure: {doubt}"
-    for key in ("event_time", "identity", "keys", "measures", "counters", "groupings", "levels"):
-        if key in table:
+    for key in table:
+        if key not in ("source", "columns"):
             every_us = proposal.time.step_us if key == "levels" else 0
             yield f"{key} = {_toml(table[key])}" + (
-                f"  # a row each {format_duration(every_us)}" if every_us else ""
+                f"  # a row each {_rounded(every_us)}" if every_us else ""
             )
     yield f"source = {_toml(table['source'])}"
     for name, declared in table["columns"].items():
@@ -206,6 +258,17 @@ def _lines(proposal: Proposal) -> Iterable[str]:
     left = [each.title for each in proposal.columns if each.role == "left out"]
     if left:
         yield f"# left out: {', '.join(left)[:300]}"
+
+
+def _rounded(step_us: int) -> str:
+    """Return a duration in the largest unit that it has ten of.
+
+    >>> _rounded(609_932_000), _rounded(86_400_000_000), _rounded(1_547_007)
+    ('10m', '1d', '1547ms')
+    """
+    unit_us, name = next(((us, name) for us, name in _STEPS if step_us >= 10 * us), (1, "us"))
+    whole = f"{round(step_us / unit_us)}{name}"
+    return whole if step_us % unit_us else format_duration(step_us)
 
 
 def _toml(value: Any) -> str:

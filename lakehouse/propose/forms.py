@@ -1,6 +1,7 @@
 """Samples of XML documents, and of lines of metrics and positions, which are read as objects of JSON."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +21,9 @@ _BEGIN: dict[str, str | tuple[str, ...]] = {
     "nmea": ("$", "!"),
 }
 _LONGEST = 1024 * 1024
-_ALL = 0.9
+_ALL, _MOST_WAYS = 0.9, 20
+# Of a day, or of seconds since 1970.
+_TIME = re.compile(r"\d{4}-\d\d-\d\d|\d\d[./]\d\d[./]\d\d|\b\d{10,19}\b")
 Records = list[dict[str, Any]]
 Found = tuple[str, Records, dict[str, Any], list[str]]
 
@@ -71,17 +74,40 @@ _CHOICES = {
 
 
 def document_of_xml(content: bytes) -> Found | None:
-    """Return the records of the elements that come most often in a document, the outermost of equally many."""
-    keys = _repeated(content)
-    if not keys:
+    """Return the records of the elements that come most often in a document and hold a time of their own.
+
+    Of equally many the outermost; where none holds a time, those that come most often.
+    """
+    ways = _repeated(content)
+    if not ways:
         return None
-    lines = XmlRecords(keys, _LONGEST).lines(content).splitlines()
+    keys = next((way for way in ways[:_MOST_WAYS] if is_timed(_elements(content, way), way)), ways[0])
     way = ".".join(keys)
     doubt = f"rows are the elements {way}, which come most often"
-    return "xml", [json.loads(line) for line in lines], {"record_path": way}, [doubt]
+    return "xml", _elements(content, keys), {"record_path": way}, [doubt]
 
 
-def _repeated(content: bytes) -> tuple[str, ...]:
+def _elements(content: bytes, way: tuple[str, ...]) -> Records:
+    lines = XmlRecords(way, _LONGEST).lines(content).splitlines()
+    # What the document says of itself is the same in all rows.
+    return [_without(json.loads(line), way[0]) for line in lines]
+
+
+def _without(record: dict[str, Any], root: str) -> dict[str, Any]:
+    around = record.get(root)
+    if isinstance(around, dict):
+        record[root] = {name: value for name, value in around.items() if isinstance(value, dict)}
+    return record
+
+
+def is_timed(records: Records, way: tuple[str, ...] = ()) -> bool:
+    """Return whether a record has a text that looks like a time, beside what stands around it."""
+    own = [{name: value for name, value in record.items() if name not in way} for record in records[:2]]
+    return bool(_TIME.search(json.dumps(own)))
+
+
+def _repeated(content: bytes) -> list[tuple[str, ...]]:
+    """Return the ways to elements that come again, those that come most often first."""
     counts, opened = Counter[tuple[str, ...]](), list[str]()
 
     def start(name: str, _: Mapping[str, str]) -> None:
@@ -100,9 +126,5 @@ def _repeated(content: bytes) -> tuple[str, ...]:
     # A sample ends inside of the document.
     with suppress(expat.ExpatError, ValueError):
         parser.Parse(content, False)
-    most = max(counts.values(), default=0)
-    return (
-        min((path for path, count in counts.items() if count == most), key=len, default=())
-        if most > 1
-        else ()
-    )
+    often = [way for way, count in counts.items() if count > 1 and len(way) > 1]
+    return sorted(often, key=lambda way: (-counts[way], len(way)))

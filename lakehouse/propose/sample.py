@@ -15,7 +15,7 @@ from lakehouse.config.lines import WHITESPACE
 from lakehouse.ingest.forms.remote_write import samples_of
 from lakehouse.ingest.sources.compressed import inflated, is_compressed
 from lakehouse.ingest.sources.files import distinct_names
-from lakehouse.propose.forms import document_of_xml, lines_of_form
+from lakehouse.propose.forms import document_of_xml, is_timed, lines_of_form
 
 _PIECE_BYTES, _MOST_BYTES = 64 * 1024, 16 * 1024 * 1024
 _MOST_HEAD_LINES = 50
@@ -59,6 +59,8 @@ def sample_of(path: Path) -> Sample:
     content = b"".join(_pieces(path))
     if content[:4] == b"PAR1":
         return _parquet(path)
+    if content[257:262] == b"ustar":
+        raise NothingToRead(f"{path}: an archive of files (tar); unpack it, and give the folder")
     if content[:4] in (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x0a\x0d\x0d\x0a"):
         raise NothingToRead(f'{path}: a capture; declare it by preset = "pcap"')
     if _is_remote_write(path, content):
@@ -79,7 +81,8 @@ def sample_of(path: Path) -> Sample:
     form = document_of_xml(content) if filled[0].lstrip().startswith("<") else lines_of_form(filled)
     if form is not None:
         name, records, source, doubts = form
-        found = replace(_of_records(path, records), format=name, source=source, doubts=doubts)
+        found = _of_records(path, records)
+        found = replace(found, format=name, source=source, doubts=[*doubts, *found.doubts])
     elif filled[0].lstrip()[0] in "{[":
         found = _json(path, filled) if _is_object(filled[0]) and len(filled) > 1 else _document(path, text)
     else:
@@ -134,8 +137,15 @@ def _document(path: Path, text: str) -> Sample:
     """Return a sample of a JSON document, by the first list of objects in it."""
     from lakehouse.algorithms.ingest.json_records import JsonRecords
 
+    def objects(way: tuple[str, ...]) -> list[dict[str, Any]]:
+        lines = JsonRecords(way).lines(text.encode()).decode().splitlines()
+        return [json.loads(line) for line in lines if _is_object(line)]
+
     keys = _way_to_list(text)
-    found = _json(path, JsonRecords(keys).lines(text.encode()).decode().splitlines())
+    # A document may be one record, in which lists are beside its time.
+    if keys and not is_timed(objects(keys)) and is_timed(objects(())):
+        keys = ()
+    found = _of_records(path, objects(keys))
     if keys:
         found.source["record_path"] = ".".join(keys)
         found.doubts.append(f"rows are the items of {'.'.join(keys)}, the first list of objects")
@@ -179,7 +189,17 @@ def _of_records(path: Path, objects: Sequence[Mapping[str, Any]]) -> Sample:
         raise NothingToRead(f"{path}: no JSON object; expected one a line, or a document with a list of them")
     names = tuple(dict.fromkeys(name for record in records for name in record))
     rows = [tuple(record.get(name, "") for name in names) for record in records]
-    return Sample(path, "ndjson", names, rows)
+    lists = sorted({name for record in objects for name in _lists_in(record)})
+    doubts = [f"lists are left out: {', '.join(lists)[:200]}; explode makes rows of their items"]
+    return Sample(path, "ndjson", names, rows, doubts=doubts if lists else [])
+
+
+def _lists_in(record: Mapping[str, Any], before: str = "") -> Iterator[str]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _lists_in(value, f"{before}{name}.")
+        elif isinstance(value, list) and value:
+            yield before + name
 
 
 def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

@@ -66,8 +66,15 @@ _CLOCKS = [
     "_%H:%M:%S",
 ]
 _OFFSETS = ("", "%z", " %z")
-_CLOCK_ONLY = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?|\d{3,4}", re.IGNORECASE)
-_LEAST_S, _END_S = 631_152_000, 4_102_444_800  # 1990 and 2100
+_CLOCK_ONLY = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?", re.IGNORECASE)
+# Digits alone may be anything.
+_CLOCK_NUMBER, _CLOCK_NAMED = (
+    re.compile(r"\d{3,4}"),
+    re.compile(r"time|clock|hh|hour|stunde|zeit|uhr", re.IGNORECASE),
+)
+# A column that is named like a time may have texts that are none, such as those of a clock that was never set.
+_ALL, _LEAST_DIFFERENT = 0.8, 2
+_LEAST_S, BOUNDS_S, _END_S = 631_152_000, 946_684_800, 4_102_444_800  # 1990, 2000 and 2100
 _POWERS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EXCEL = (32_874, 73_051)  # 1990 and 2100
 _DIFFERENT_US = 60_000_000
@@ -83,6 +90,7 @@ class Time:
     """An event time: what the declaration says of it, microseconds of the sample's rows, and what is not sure.
 
     ``lacks_offset``: some text says of no offset from UTC. ``others``: columns that could be the event time, too.
+    ``span_us``: how far the last row of the sample is from its first ones.
     """
 
     declared: dict[str, Any]
@@ -90,11 +98,17 @@ class Time:
     doubts: list[str] = field(default_factory=list)
     lacks_offset: bool = False
     others: tuple[str, ...] = ()
+    span_us: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that it is read from."""
         return tuple(self.declared.get("columns", (self.declared.get("column"),)))
+
+    @property
+    def is_old(self) -> bool:
+        """True if most times are before those that a declaration takes unless it says otherwise."""
+        return 2 * sum(each < BOUNDS_S * 10**6 for each in self.micros) > len(self.micros)
 
     @property
     def step_us(self) -> int:
@@ -103,17 +117,32 @@ class Time:
         return steps[len(steps) // 2] if steps else 0
 
 
-def event_time_of(sample: Sample) -> Time | None:
-    """Return the event time of a sample, None where no column is one."""
-    found = [time for name in sample.names if (time := _of_column(sample, name)) is not None]
+def event_time_of(sample: Sample, is_sure: bool = True) -> Time | None:
+    """Return the event time of a sample, None where no column is one.
+
+    ``is_sure``: of a column that is named like a time and has one in each text, or else also of others.
+    """
+    found = [time for name in sample.names if (time := _of_column(sample, name, is_sure)) is not None]
+    if is_sure and not any(_NAMED.search(time.names[0]) for time in found):
+        return None
     found.sort(key=lambda time: not _NAMED.search(time.names[0]))
     if not found:
         return None
     time = found[0]
+    time.span_us = _span_of(sample, time)
     time.others = tuple(other.names[0] for other in found[1:])
     if time.others:
         time.doubts.append(f"{', '.join(time.others)} could be the event time, too")
     return time
+
+
+def _span_of(sample: Sample, time: Time) -> int:
+    """Return how far the first and last times of a sample are apart, as far as its last row has one."""
+    last = [sample.rows[-1][sample.names.index(name)].strip() for name in time.names]
+    column = TimeColumn.model_validate(time.declared)
+    [text] = iso_texts(pa.array([" ".join(last)], pa.string()), column).to_pylist()
+    micros = time_of(text, column) if text else None
+    return abs(micros - time.micros[0]) if micros is not None and time.micros else 0
 
 
 def zone_in_names(names: Sequence[str]) -> str | None:
@@ -130,14 +159,15 @@ def zone_in_names(names: Sequence[str]) -> str | None:
     return f"Etc/GMT{'-' if match['sign'] == '+' else '+'}{hours}" if hours else "UTC"
 
 
-def _of_column(sample: Sample, name: str) -> Time | None:
+def _of_column(sample: Sample, name: str, is_sure: bool) -> Time | None:
     texts = sample.column(name)[:_ASKED]
     if not texts:
         return None
     if all(re.fullmatch(r"\d+(\.\d+)?", text) for text in texts):
         return _of_numbers(name, texts, sample)
     with_clock = _with_clock(sample, name, texts)
-    return with_clock or _of_texts({"column": name}, texts)
+    share = _ALL if not is_sure and _NAMED.search(name) else 1.0
+    return with_clock or _of_texts({"column": name}, texts, share)
 
 
 def _of_numbers(name: str, texts: Sequence[str], sample: Sample) -> Time | None:
@@ -147,7 +177,8 @@ def _of_numbers(name: str, texts: Sequence[str], sample: Sample) -> Time | None:
             time = _time({"column": name, "unit": unit}, texts)
             if not _NAMED.search(name):
                 time.doubts.append(f"{name} is not named like a time, but its numbers rise like one")
-            return time if _NAMED.search(name) or _is_steady(time.micros) else None
+            is_rising = _is_steady(time.micros) and len(set(values)) > max(_LEAST_DIFFERENT, len(values) // 100)
+            return time if _NAMED.search(name) or is_rising else None
     if _NAMED.search(name) and all(_EXCEL[0] <= value < _EXCEL[1] for value in values):
         time = _time({"column": name, "unit": "excel"}, texts)
         time.doubts.append("numbers are read as days of a spreadsheet")
@@ -161,18 +192,25 @@ def _with_clock(sample: Sample, name: str, texts: Sequence[str]) -> Time | None:
     if sample.format != "csv" or at >= len(sample.names) or any(":" in text for text in texts):
         return None
     clock, rows = sample.names[at], [row for row in sample.rows if row[at - 1].strip() and row[at].strip()]
-    if not rows or not all(_CLOCK_ONLY.fullmatch(row[at].strip()) for row in rows):
+    clocks = [row[at].strip() for row in rows]
+    is_clock = all(map(_CLOCK_ONLY.fullmatch, clocks))
+    is_clock |= bool(_CLOCK_NAMED.search(clock)) and all(map(_CLOCK_NUMBER.fullmatch, clocks))
+    if not rows or not is_clock:
         return None
     return _of_texts(
         {"columns": [name, clock]}, [f"{row[at - 1].strip()} {row[at].strip()}" for row in rows][:_ASKED]
     )
 
 
-def _of_texts(place: dict[str, Any], texts: Sequence[str]) -> Time | None:
+def _of_texts(place: dict[str, Any], texts: Sequence[str], share: float = 1.0) -> Time | None:
+    """Return the time of texts, of which a share at least are one if they are ISO times."""
     iso = _time(place | {"unit": "iso"}, texts)
-    if len(iso.micros) == len(texts):
+    if len(iso.micros) >= share * len(texts):
+        least = -_END_S if iso.is_old else BOUNDS_S
+        if none := len(texts) - sum(each >= least * 10**6 for each in iso.micros):
+            iso.doubts.append(f"{none} of {len(texts)} texts of {iso.names[0]} are no time that can be")
         walls, offsets = clock_times(pa.array(texts, pa.string()))
-        iso.lacks_offset = not all(offsets.to_pylist()) or walls.null_count > 0
+        iso.lacks_offset = not all(offsets.drop_null().to_pylist()) or walls.null_count > none
         return iso
     matching = list(_matching(place, tuple(texts)))
     if not matching:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,7 @@ def test_nothing_is_written_on_a_dry_run_and_no_stream_twice(called: Tidemark, t
         (b"[1, 2]\n", "no JSON object"),
         (b"a,b\nx,y\nz,w\n", "no column is a time in all rows"),
         (b"\xd4\xc3\xb2\xa1" + b"\0" * 20, 'preset = "pcap"'),
+        (b"a.csv".ljust(257, b"\0") + b"ustar\0" + b"00".ljust(249, b"\0"), "an archive of files (tar)"),
         (SCRAPE, 'preset = "prometheus-remote-write"'),
         (b"ts,te,td,sa,da,sp,dp\n2026-02-01 00:00:00,,0,a,b,1,2\n", 'preset = "nfdump"'),
     ],
@@ -316,6 +318,109 @@ def test_a_key_that_rows_do_not_need_and_one_of_numbers_are_doubts_that_are_told
     assert tomllib.loads(found["toml"])["streams"]["a"]["keys"] == ["wind", "host_a"]
     assert any("wind: texts that come again are read as a key" in doubt for doubt in found["doubts"])
     assert any("host a: whole numbers are read as a key" in doubt for doubt in found["doubts"])
+
+
+def rows_of(head: str, lines: Iterable[str]) -> str:
+    return f"{head}\n" + "".join(f"{line}\n" for line in lines)
+
+
+# A file, and what its declaration says of it.
+TOLD: dict[str, tuple[str, dict[str, Any], str]] = {
+    "numbers that are no amounts are kept, and no measures": (
+        rows_of(
+            "ts,host,PID,fPort,devAddr,cpu",
+            (f"{1769904000 + n},{'ab'[n % 2]},{4711 + n % 3},{n % 4},0{n % 3},{n / 4}" for n in range(60)),
+        ),
+        {"keys": ["host", "devaddr"], "measures": ["cpu"]},
+        "",
+    ),
+    "a gauge is no clock, though its numbers could be hours and minutes": (
+        rows_of("day,flow", (f"2026-02-{n:02},{n + 100}" for n in range(1, 21))),
+        {"event_time": {"column": "day", "unit": "iso"}, "measures": ["flow"], "levels": ["1d forever"]},
+        "",
+    ),
+    "a clock that was never set is a doubt": (
+        rows_of(
+            "time,freq,temp",
+            (f"{1980 if n % 10 == 7 else 2026}-02-01T00:{n:02}:00Z,868100000,{n}.5" for n in range(40)),
+        ),
+        {"event_time": {"column": "time", "unit": "iso"}, "measures": ["freq", "temp"]},
+        "4 of 40 texts of time are no time that can be",
+    ),
+    "a counter is one for each meter": (
+        rows_of(
+            "ts,meter,kwh",
+            (f"{1769904000 + 60 * (n // 2)},{'ab'[n % 2]},{n % 2 * 900 + n}" for n in range(60)),
+        ),
+        {"counters": ["kwh"], "identity": ["ts", "meter"]},
+        "kwh: it never falls: read as a counter",
+    ),
+    "flows have no counters, and may be alike but for their bytes": (
+        rows_of(
+            "first,src,dst,dport,bytes", (f"{1769904000 + n},a{n % 2},b{n % 3},443,{n}" for n in range(60))
+        ),
+        {"identity": ["*"], "keys": ["src", "dst"], "measures": ["bytes"]},
+        "",
+    ),
+    "keys that hardly two rows share are groupings of their own": (
+        rows_of(
+            "ts,station,sensor,v",
+            (f"{1769904000 + n},s{n % 17},x{n % 13},{n % 5}.5" for n in range(221)),
+        ),
+        {"groupings": [["station"], ["sensor"], []]},
+        "",
+    ),
+    "few words among numbers, and a column of one sentinel, are missing values": (
+        rows_of("ts,a,b", (f"{1769904000 + n},{'Error' if n == 5 else n},-9999" for n in range(40))),
+        {"measures": ["a", "b"]},
+        "'Error' among numbers is read as a missing value",
+    ),
+    "seconds since the start are no measure": (
+        rows_of("at,Time,temp", (f"2026-02-01T00:00:{n:02}Z,{n - 10},{n % 7}.5" for n in range(60))),
+        {"measures": ["temp"]},
+        "",
+    ),
+    "levels keep the history that there is": (
+        rows_of("day,v", (f"{1990 + n // 12}-{1 + n % 12:02}-01T0{n % 9}:00:00Z,{n}.5" for n in range(48))),
+        {"levels": ["1d forever"], "event_time_bounds": ["1850-01-01", "2100-01-01"]},
+        "",
+    ),
+    "minutes of a month are kept": (
+        rows_of("ts,v", (f"{1769904000 + 60 * n + (n == 39) * 86400 * 30},{n}.5" for n in range(40))),
+        {"levels": ["1m for 31d", "1h for 1y", "1d forever"]},
+        "",
+    ),
+    "the only record of a document is one": (
+        json.dumps({"at": "2026-02-01T00:00:00Z", "v": 1.5, "gateways": [{"rssi": 5}]}, indent=1),
+        {"measures": ["v"]},
+        "lists are left out: gateways; explode makes rows of their items",
+    ),
+    "elements in a record come more often than it": (
+        '<m:feed xmlns:m="urn:x" version="1.1">'
+        + "".join(
+            f"<m:r><m:at>2026-02-01T00:00:{n}Z</m:at><m:q>{n}.5</m:q><m:flag>1</m:flag><m:flag>2</m:flag></m:r>"
+            for n in range(10, 40)
+        )
+        + "</m:feed>",
+        {"measures": ["q"], "event_time": {"column": "at", "unit": "iso"}},
+        "rows are the elements feed.r",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_a_declaration_says_what_a_column_is(called: Tidemark, tmp_path: Path, what: str) -> None:
+    content, expected, doubt = TOLD[what]
+    (tmp_path / "a.txt").write_text(content)
+
+    ended = called("add", tmp_path / "a.txt", "--dry-run", "--json")
+
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    declared = tomllib.loads(found["toml"])["streams"]["a"]
+    assert {name: declared.get(name) for name in expected} == expected
+    assert any(doubt in each for each in found["doubts"]) or not doubt
+    assert found["trial"]["accepted"] == found["trial"]["rows"] - (4 if "clock" in what and doubt else 0)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real sets are absent")
