@@ -177,7 +177,9 @@ def _of_numbers(name: str, texts: Sequence[str], sample: Sample) -> Time | None:
             time = _time({"column": name, "unit": unit}, texts)
             if not _NAMED.search(name):
                 time.doubts.append(f"{name} is not named like a time, but its numbers rise like one")
-            is_rising = _is_steady(time.micros) and len(set(values)) > max(_LEAST_DIFFERENT, len(values) // 100)
+            is_rising = _is_steady(time.micros) and len(set(values)) > max(
+                _LEAST_DIFFERENT, len(values) // 100
+            )
             return time if _NAMED.search(name) or is_rising else None
     if _NAMED.search(name) and all(_EXCEL[0] <= value < _EXCEL[1] for value in values):
         time = _time({"column": name, "unit": "excel"}, texts)

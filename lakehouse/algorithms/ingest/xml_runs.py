@@ -4,10 +4,10 @@
     <trkpt lat="48.2"/>                            ->  NUL, "lat": "48.1", "ele": "5"}
     <name>A</name> ...                                 NUL, "lat": "48.2"}        and  <?r ... ?><name>A</name> ...
 
-A record is *plain* if it is one element of the name with attributes, and elements that hold a text each: all of ASCII,
-without entities, backslashes, quotes and control characters, each name once and none that is reserved. Such an element
-is well formed, so what is left of a document is well formed where the document is, and faults stay in their places.
-Nothing is said of any other record.
+A record is *plain* if it is one element of the name with attributes, and elements that hold a text each, or elements
+of a text each: all of ASCII, without entities, backslashes, quotes and control characters, each name once in its
+element and none that is reserved. Such an element is well formed, so what is left of a document is well formed where
+the document is, and faults stay in their places. Nothing is said of any other record.
 
 Comments and sections of CDATA stay as they are. Behind one that does not end in its block, behind a document type and
 behind an instruction of the document's own, everything stays: all instructions before are marks. Cost: O(bytes).
@@ -25,9 +25,11 @@ Letters = npt.NDArray[np.uint8]
 # A record that is longer than so much is not waited for.
 _LONGEST, _MOST_MEMBERS, _MOST_RUNS = 64 * 1024, 64, 1 << 16
 _LESS, _GREATER, _SLASH, _BANG, _QUESTION, _EQUALS, _COLON, _BRACKET = 60, 62, 47, 33, 63, 61, 58, 93
-_QUOTE, _APOSTROPHE, _BACKSLASH, _AND, _NEWLINE, _BLANK, _DELETE = 34, 39, 92, 38, 10, 32, 127
+_QUOTE, _APOSTROPHE, _BACKSLASH, _AND, _NEWLINE, _BLANK, _OPENED, _DELETE = 34, 39, 92, 38, 10, 32, 123, 127
 # What a record can be beside plain, in place of where it ends.
 _OTHER, _OPEN = -1, -2
+# Of an element that begins with another one, where a text would end.
+_HOLDS = -3
 _DASHES, _SECTION, _SECTION_END, _DECLARED, _XMLNS = (
     np.frombuffer(text, np.uint8) for text in (b"-->", b"<![CDATA[", b"]]>", b"<?xml ", b"xmlns")
 )
@@ -57,7 +59,8 @@ class PlainRuns:
             return block, []
         content = np.frombuffer(block, np.uint8)
         left: Letters = np.empty(len(content), np.uint8)
-        out: Letters = np.empty(len(content) * 2 + 64, np.uint8)
+        # An element of four letters, <a/>, becomes a member of nine.
+        out: Letters = np.empty(len(content) * 3 + 64, np.uint8)
         ends = np.empty(_MOST_RUNS, np.int64)
         at, size, runs, self._is_off = _cut(content, self._names, self._ends, left, out, ends)
         self._open = block[at:]
@@ -242,47 +245,90 @@ def _elements(
     """Read the elements in a record, up to its end."""
     while True:
         place = _blanks(content, place)
-        if place + 1 >= len(content):
-            return _OPEN, size
-        if content[place] != _LESS:
-            return _OTHER, size
+        if place + 1 >= len(content) or content[place] != _LESS:
+            return (_OPEN if place + 1 >= len(content) else _OTHER), size
         if content[place + 1] == _SLASH:
             end = _closed(content, place + 2, content, tag, tag_end)
             if end < 0 or count == 0:
                 return (end if end < 0 else _OTHER), size
             return end, _put(out, size, _END, 0, 2)
-        name_end, name = _name(content, place + 1)
-        after = _blanks(content, name_end)
-        if after + 1 >= len(content):
-            return _OPEN, size
-        if name_end == place + 1 or name == name_end or _is_at(content, place + 1, _XMLNS):
-            return _OTHER, size
-        begin = end = after + 1
-        if content[after] == _SLASH and content[after + 1] == _GREATER:
-            place = after + 2
-        elif content[after] == _GREATER:
-            begin = _blanks(content, begin)
-            text_end = _plain(content, begin, _LESS)
-            if text_end < 0:
-                return text_end, size
-            if text_end + 1 >= len(content):
-                return _OPEN, size
-            if content[text_end + 1] != _SLASH:
-                return _OTHER, size
-            end = text_end
-            while end > begin and content[end - 1] <= _BLANK:
-                end -= 1
-            for letter in range(begin, end):
-                if content[letter] < _BLANK:
-                    return _OTHER, size
-            tag_name = place + 1
-            place = _closed(content, text_end + 2, content, tag_name, name_end)
-            if place < 0:
-                return place, size
-        else:
-            return _OTHER, size
-        size = _member(content, name, name_end, begin, end, out, size)
+        place, name, name_end, begin, end = _text(content, place)
+        if place == _HOLDS:
+            before = size
+            place, size = _nested(content, name, name_end, begin, end, names, name_ends, out, size)
+            end = begin + size - before - 8 - (name_end - name)
+        elif place > 0:
+            size = _member(content, name, name_end, begin, end, out, size)
+        if place < 0:
+            return place, size
         count = _counted(out, size, name_end - name, end - begin, begins, count, names, name_ends)
+        if count < 0:
+            return _OTHER, size
+
+
+@njit(cache=True)
+def _text(content: Any, place: Any) -> Any:
+    """Return where an element ends that holds a text, and where its name and its text begin and end.
+
+    Of one that holds elements, _HOLDS, and where its tag's name begins and what it holds.
+    """
+    name_end, name = _name(content, place + 1)
+    after = _blanks(content, name_end)
+    begin = end = after + 1
+    if after + 1 >= len(content):
+        return _OPEN, name, name_end, begin, end
+    if name_end == place + 1 or name == name_end or _is_at(content, place + 1, _XMLNS):
+        return _OTHER, name, name_end, begin, end
+    is_empty = content[after] == _SLASH and content[after + 1] == _GREATER
+    if is_empty or content[after] != _GREATER:
+        return (after + 2 if is_empty else _OTHER), name, name_end, begin, end
+    begin = _blanks(content, begin)
+    end = _plain(content, begin, _LESS)
+    if end < 0 or end + 1 >= len(content):
+        return (end if end < 0 else _OPEN), name, name_end, begin, end
+    if content[end + 1] != _SLASH:
+        return (_HOLDS if begin == end else _OTHER), name, name_end, place + 1, end
+    closed = _closed(content, end + 2, content, place + 1, name_end)
+    while end > begin and content[end - 1] <= _BLANK:
+        end -= 1
+    for letter in range(begin, end):
+        if content[letter] < _BLANK:
+            closed = _OTHER
+    return closed, name, name_end, begin, end
+
+
+@njit(cache=True)
+def _nested(
+    content: Any,
+    name: Any,
+    name_end: Any,
+    tag: Any,
+    place: Any,
+    names: Any,
+    name_ends: Any,
+    out: Any,
+    size: Any,
+) -> Any:
+    """Return where an element of elements of a text each ends, and the size of what is put out with it."""
+    begins, count = np.empty((_MOST_MEMBERS, 2), np.int64), 0
+    size = _put(out, size, _MEMBER, 0, 3)
+    size = _put(out, size, content, name, name_end)
+    opened = size + 2
+    size = _put(out, size, _VALUE, 0, 2)
+    while True:
+        place = _blanks(content, place)
+        if place + 1 >= len(content) or content[place] != _LESS:
+            return (_OPEN if place + 1 >= len(content) else _OTHER), size
+        if content[place + 1] == _SLASH:
+            # In the place of what would part the first member from one before it.
+            out[opened], out[opened + 1] = _BLANK, _OPENED
+            out[size] = _END[0]
+            return _closed(content, place + 2, content, tag, name_end), size + 1
+        place, own, own_end, begin, end = _text(content, place)
+        if place < 0:
+            return (_OTHER if place == _HOLDS else place), size
+        size = _member(content, own, own_end, begin, end, out, size)
+        count = _counted(out, size, own_end - own, end - begin, begins, count, names, name_ends)
         if count < 0:
             return _OTHER, size
 

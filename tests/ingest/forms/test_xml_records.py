@@ -65,9 +65,26 @@ def test_any_texts_read_back_as_attributes_or_as_elements(
 
 
 PLAIN = ["<r k='1'/>", '<r k="1" j="2>1" ><b> 5\n</b ><c/></r>', "<n:r><q:b>x y</q:b></n:r>"]
+PLAIN += ["<r><b> <c>1</c>\n<q:g> 2 3 </q:g><e/></b><f>4</f></r>", "<r k='1'><b><b>1</b></b></r>"]
+# As many letters of JSON as so few of XML can make.
+PLAIN.append(
+    f"<r>{''.join(f'<{name}/>' for name in 'bcefghijklmnopqstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ')}</r>"
+)
 OTHER = [
     *("<r>t</r>", "<r/>", "<r k='&lt;é'/>", "<r><b>1</b><b>2</b></r>", "<r k='1'><k>1</k></r>", "<r a='1'/>"),
     *("<r><b c='1'/></r>", "<r><r k='1'/></r>", "<r><b>]]></b></r>", "<r k='1'", "<r xmlns='q' k='1'/>"),
+    *(
+        "<r><b><c>1</c>t</b></r>",
+        "<r><b>t<c>1</c></b></r>",
+        "<r><b><c>1</c><c>2</c></b></r>",
+        "<r><b><c k='1'/></b></r>",
+    ),
+    *(
+        "<r><b><c><d>1</d></c></b></r>",
+        "<r><b><c>1</c></b><b>2</b></r>",
+        "<r><b><r>1</r></b></r>",
+        "<r><b><c>1</b></r>",
+    ),
 ]
 AROUND = [
     "",
