@@ -88,7 +88,7 @@ def figures(quick: bool) -> dict[str, Any]:
 
 
 def write_page(found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write seconds of each step, and those of all our steps as a multiple of each peer's."""
+    """Write the seconds of each of our steps, and of each peer."""
     heads = ["rows held", "batch", "ingest", "rollup", "publish", "question", *(name for name, _ in _PEERS)]
     rows = [
         [int(size), kind, *(took[f"{step}_s"] for step in ("ingest", "rollup", "publish", "question"))]
@@ -97,7 +97,8 @@ def write_page(found: Mapping[str, Mapping[str, Any]]) -> None:
         for kind, took in kinds.items()
         if kind in KINDS
     ]
-    write("revisions", "revisions", "A thousand revised rows", __doc__ or "", table(heads, rows))
+    told = "Seconds. Where other work runs on the same cores, compare the columns of a row."
+    write("revisions", "revisions", "A thousand revised rows", __doc__ or "", told, table(heads, rows))
 
 
 def _measure(folder: Path, size: int, rounds: int, spark: SparkSession | None, found: dict[str, Any]) -> None:
