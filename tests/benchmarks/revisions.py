@@ -11,7 +11,7 @@ has ten gauges' rows of about a day, ``scattered`` rows of any. Of each kind the
 DuckDB by an update with an index on the identity, delta-rs and delta-spark (in one warm session, with deletion vectors)
 by MERGE with bounds of its times. ``duckdb_days_s`` sums by gauge and hour again for the days concerned,
 ``duckdb_all_s`` for all; ``duckdb_question_s`` sums the rows by gauge. Each turn prints a line on standard error when
-it is over, and a full run writes a page after each kind of batch. ``--quick``: behind twenty thousand rows, once,
+it is over, and a full run writes its page after each size. ``--quick``: behind twenty thousand rows, once,
 without Spark.
 """
 
