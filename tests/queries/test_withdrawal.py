@@ -20,7 +20,7 @@ from lakehouse.queries.runtime.state import state_of
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.storage.crashpoint import WITHDRAWAL_POINTS
 from lakehouse.storage.tables.table_log import read_rows
-from tests.queries.laws import Life
+from tests.queries.laws import LED, Life
 from tests.queries.multiway.streams import NAMES, some_rows
 from tests.support import killing
 
@@ -37,7 +37,7 @@ OF_KINDS = {
 }
 
 
-@pytest.fixture(params=list(KINDS))
+@pytest.fixture(params=list(LED))
 def life(request: pytest.FixtureRequest, spark: SparkSession, on_spark: SparkSession, tmp_path: Path) -> Life:
     return Life.begin(spark, on_spark, tmp_path, request.param)
 

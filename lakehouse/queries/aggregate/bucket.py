@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.join_aggregate.contract import Partials, Rows, Shape
+from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.online import Online, Outcome
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, buckets_of, is_used
@@ -147,7 +147,7 @@ class HeldAggregate:
         self._unwritten: list[Rows] = []
 
     def process(
-        self, rows: pa.Table, until_us: int | None, came_us: int | None = None
+        self, rows: pa.Table, until_us: int | None, came_us: Int64s | int | None = None
     ) -> tuple[Outcome, Change]:
         """Take rows in, ``came_us`` as in ``as_rows``; return what became of them, and what it changes on disk."""
         outcome = self.online.process(as_rows(rows, self._query, self.codes, came_us), until_us)

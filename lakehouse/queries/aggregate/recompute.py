@@ -9,19 +9,20 @@ nothing can be taken away, and no extreme can be: therefore answers are recomput
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.join_aggregate.contract import Shape
+from lakehouse.algorithms.join_aggregate.contract import Int64s, Shape
 from lakehouse.algorithms.join_aggregate.revision import missing
 from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.queries.aggregate.bucket import PART, HeldAggregate, part_rows
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used
 from lakehouse.queries.aggregate.value_codes import BucketCodes
+from lakehouse.queries.runtime.logged import horizons_of
 from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.source import MOST_RANGES
 from lakehouse.queries.runtime.tasks.bucket import STATE, BucketResult, state_rows
@@ -93,7 +94,10 @@ class Affected:
 
 @dataclass(frozen=True)
 class BucketsAgain:
-    """The kernel of buckets; ``batch``: the last one, whose state is replaced under the name ``attempt``."""
+    """The kernel of buckets; ``batch``: the last one, whose state is replaced under the name ``attempt``.
+
+    ``came_us``: with a recall, what all streams had passed before each batch; rows have the batch that took them then.
+    """
 
     query: AggregateQuery
     shape: Shape
@@ -101,6 +105,7 @@ class BucketsAgain:
     until_us: int | None
     batch: int
     attempt: str
+    came_us: Mapping[int, int | None] = field(default_factory=dict)
 
     def __call__(self, bucket: int, rows: pa.Table) -> BucketResult | None:
         """Return the bucket's parts of answers, and its state."""
@@ -113,7 +118,7 @@ class BucketsAgain:
     def _parts(self, rows: pa.Table) -> pa.Table:
         """Return the parts of all answers at the ticks that are recomputed."""
         codes = BucketCodes(self.query)
-        whole = as_rows(rows, self.query, codes)
+        whole = as_rows(rows, self.query, codes, self._came_us(rows))
         first_us, last_us = np.array(self.affected.ranges, np.int64).reshape(-1, 2).T
         # The first range that does not end before the row counts; an empty one where all do.
         at = np.searchsorted(last_us, whole.enter_us)
@@ -135,5 +140,9 @@ class BucketsAgain:
         windows = np.array([each.window_us for each in self.query.sides], np.int64)
         leave_us = rows["event_us"].to_numpy() + windows[rows["side"].to_numpy()]
         alive = rows.filter(pa.array(leave_us >= alive_us))
-        _, change = HeldAggregate(self.query, self.shape).process(alive, self.until_us)
+        held = HeldAggregate(self.query, self.shape)
+        _, change = held.process(alive, self.until_us, self._came_us(alive))
         return state_rows(change, {self.batch: self.attempt})
+
+    def _came_us(self, rows: pa.Table) -> Int64s | None:
+        return horizons_of(rows["taken"].to_numpy(), self.came_us) if self.came_us else None

@@ -183,7 +183,8 @@ class Groups:
             ticks, (first, last) = earlier["tick_us"].to_numpy(), np.array(self.whole, np.int64).T
             at = np.searchsorted(first, ticks, "right") - 1
             at = earlier.filter(pa.array((at >= 0) & (ticks <= last[at])))
-            answers = self.adding.instead(new, newest(at, keys, "revision"), keys)
+            before = newest(at, keys, "revision")
+            answers = self.adding.instead(new, before, keys)
         is_first = pc.equal(answers["revision"], 0)
         first = pc.sum(is_first).as_py() or 0
         metrics = {"answered": first, "revised": len(answers) - first}
@@ -207,12 +208,15 @@ class Groups:
         return counted(policy, side[: len(needed)], needed) + counted(policy, side[: len(was)], was, -1)
 
     def _moved(self, answers: pa.Table, before: pa.Table, keys: list[str]) -> pa.Table:
-        """Return how the answers of a repair move from the slack that they needed before; those of ``whole`` do not."""
-        if self.whole:
-            return moved(self.adding.query, answers[:0], before, np.empty(0, np.int64))
+        """Return how the answers of a repair move from the slack that they needed before."""
         codes = coded(pa.concat_tables([answers.select(keys), before.select(keys)]), keys)
         own, of_before = codes[: len(answers)], codes[len(answers) :]
-        order = np.argsort(own)
+        is_replaced = np.isin(of_before, own)
+        before, of_before, order = (
+            before.filter(pa.array(is_replaced)),
+            of_before[is_replaced],
+            np.argsort(own),
+        )
         rank = order[np.searchsorted(own, of_before, sorter=order)]
         return moved(self.adding.query, answers, before, rank)
 

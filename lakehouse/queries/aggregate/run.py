@@ -21,7 +21,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
 from lakehouse.queries.aggregate.recompute import Affected, BucketsAgain
 from lakehouse.queries.aggregate.revise import Revision, Ticks
 from lakehouse.queries.aggregate.rows import side_rows
-from lakehouse.queries.aggregate.slack import TickSlack, read_state, state_row
+from lakehouse.queries.aggregate.slack import TickSlack, passed_before, read_state, state_row
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.batch import MOST_ROWS
 from lakehouse.queries.runtime.batch_manifest import (
@@ -30,7 +30,9 @@ from lakehouse.queries.runtime.batch_manifest import (
     Wanted,
     finished,
     require_manifest,
+    require_manifests,
 )
+from lakehouse.queries.runtime.logged import TakenRows
 from lakehouse.queries.runtime.progress import Clocks, Progress, clocks_of, progress_before
 from lakehouse.queries.runtime.recall.needed_slack import learned
 from lakehouse.queries.runtime.retracted import Retracted
@@ -130,10 +132,19 @@ class AggregateRun(QueryRun[AggregateQuery]):
         files = [files_near(layout.raw(stream), "event_us", times) for stream in query.streams]
         pieces = 1 + sum(rows for own in files for _, rows in own) // MOST_ROWS
         outputs = self.parts_output(), self.states_output(last.number)
+        taken, came_us = list[BatchManifest](), dict[int, int | None]()
+        if query.recall is not None:
+            taken = require_manifests(layout.batch_manifests(query.name), "batch", 0, last.number)
+            came_us = passed_before(layout, query, 0, last.number)
         found = [[ENTRIES.empty_table()] for _ in outputs]
         for piece in affected.pieces(pieces, query.every_us):
             rows = side_rows(FromRaw(layout, query, spans, piece.reads), query, self.streams, last.buckets)
-            kernels = BucketsAgain(query, self.shape, piece, until_us, last.number, f"withdrawn {number}")
+            if taken:
+                rows = [
+                    SideRows(own.files, TakenRows.of(own.rows, side, taken)) for side, own in enumerate(rows)
+                ]
+            own = query, self.shape, piece, until_us, last.number, f"withdrawn {number}"
+            kernels = BucketsAgain(*own, came_us)
             step = f"repair {query.name}, repair {number}: answers without retracted rows"
             written = run_buckets(self.engine, step, rows, last.buckets, kernels, outputs)
             for entries, more in zip(found, written.entries, strict=True):

@@ -110,7 +110,9 @@ def moved(query: AggregateQuery, answers: pa.Table, before: pa.Table, rank: Int6
         return needed_rows()
     came_us, needed = slack_needed(query, answers)
     # Both at the time of the later row: a move adds nothing to what is counted then.
-    ends = ((came_us, needed, 1), (came_us[rank], slack_needed(query, before)[1], -1))
+    came_before_us, needed_before = slack_needed(query, before)
+    np.maximum.at(came_us, rank, came_before_us)
+    ends = ((came_us, needed, 1), (came_us[rank], needed_before, -1))
     return needed_rows(np.concatenate([_at(policy, *end) for end in ends]))
 
 

@@ -49,6 +49,8 @@ class Kept:
         self.seen: list[list[pa.Table]] = [[] for _ in range(self.buckets)]
         self.horizons: dict[int, int] = {}
         self.until_us: int | None = None
+        # With a recall, what all streams had passed before each batch.
+        self.came_us: dict[int, int | None] = {}
         groups = [each.name for each in self.query.groups]
         self.names = ["tick_us", *groups]
         none = self.adding(self._parts([]))
@@ -56,6 +58,8 @@ class Kept:
 
     def batch(self, rows: Sequence[Sequence[Row]], until_us: int | None) -> None:
         """Take rows of each side in and answer the ticks up to a time."""
+        came_us = None if self.query.recall is None else self.until_us
+        self.came_us[len(self.came_us)] = came_us
         both, parts, self.until_us = self.rows.of(rows), [], until_us
         for bucket in range(self.buckets):
             own = both.filter(pa.array(both["bucket"].to_numpy() == bucket)).combine_chunks()
@@ -67,7 +71,7 @@ class Kept:
                 self.held[bucket] = HeldAggregate(self.query, self.shape)
                 self.held[bucket].catch_up(self.left[bucket].counters, self.left[bucket].segments)
             held = self.held[bucket]
-            outcome, change = held.process(used, until_us)
+            outcome, change = held.process(used, until_us, came_us)
             kept: list[Segment] = [
                 each for each in self.left[bucket].segments if each.leave_us >= change.alive_from[each.part]
             ]
@@ -86,7 +90,7 @@ class Kept:
 
     def repair(self) -> None:
         """Add what logged rows lack."""
-        repair = BucketRepairs(self.query, self.shape, self.horizons, 0)
+        repair = BucketRepairs(self.query, self.shape, self.horizons, 0, self.came_us)
         parts = []
         for bucket in range(self.buckets):
             result = repair(bucket, pa.concat_tables(self.seen[bucket]))
@@ -108,8 +112,8 @@ class Kept:
             self.seen[bucket] = [_without(each, gone) for each in self.seen[bucket]]
             state = None
             for piece in affected.pieces(2, every_us):
-                work = BucketsAgain(self.query, self.shape, piece, self.until_us, 1, "again")
-                found = work(bucket, pa.concat_tables(self.seen[bucket]))
+                own = self.query, self.shape, piece, self.until_us, 1, "again", self.came_us
+                found = BucketsAgain(*own)(bucket, pa.concat_tables(self.seen[bucket]))
                 if found is not None:
                     part = found.rows[PART]
                     parts.append(part.append_column("part_bucket", pa.repeat(bucket, part.num_rows)))
@@ -165,16 +169,7 @@ class Kept:
         names = [*self.adding.read, *(name for name in self.names if name != "tick_us")]
         columns = {
             name: pa.chunked_array(
-                [
-                    chunk.cast(kinds[name])
-                    for part in parts
-                    if part.num_rows
-                    for chunk in (
-                        pa.chunked_array([pa.repeat(NEW, part.num_rows)])
-                        if name == "revision"
-                        else part[name if name in part.column_names else f"g_{name}"]
-                    ).chunks
-                ],
+                [each for part in parts if part.num_rows for each in _column(part, name, kinds[name])],
                 kinds[name],
             )
             for name in names
@@ -190,6 +185,16 @@ class Kept:
     def _keep(self, found: pa.Table) -> None:
         found = found.append_column("part_bucket", pa.repeat(-1, found.num_rows).cast(pa.int64()))
         self.answers = pa.concat_tables([self.answers, found.select(self.answers.column_names)])
+
+
+def _column(part: pa.Table, name: str, kind: pa.DataType) -> list[pa.Array]:
+    """Return a column of parts as that of answers, which have more."""
+    if name == "revision":
+        return [pa.repeat(NEW, part.num_rows).cast(kind)]
+    own = name if name in part.column_names else f"g_{name}"
+    if own not in part.column_names:
+        return [pa.nulls(part.num_rows, kind)]
+    return [each.cast(kind) for each in part[own].chunks]
 
 
 def _affected(query: AggregateQuery, gone: pa.Table, last_us: int | None) -> Affected:

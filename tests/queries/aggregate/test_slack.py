@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, replace
+from itertools import count, repeat
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.algorithms.late_join.policy_by_stream import StreamSlack
+from lakehouse.queries.aggregate.slack import slack_needed
 from lakehouse.queries.runtime.progress import Clocks, Progress
 from lakehouse.queries.runtime.recall.needed_slack import counted, learned, summed
+from tests.oracles.queries.exact_aggregates import plain
+from tests.queries.aggregate.exact_queries import SHAPES, Case, asked, case_of, query_of
+from tests.queries.aggregate.kept import Kept
 
 SECOND = 1_000_000
 RECALL = 0.9
@@ -64,3 +71,59 @@ def test_the_last_tick_never_turns_back_and_a_restart_changes_no_choice() -> Non
     again = policy()
     again.restore(state)
     assert again.latest_us(101 * SECOND) == one.latest_us(101 * SECOND) != (0,)
+
+
+def with_recall(seed: int, kind: str) -> Case:
+    """Return a random case whose ticks wait, in years in which doubles hold every microsecond."""
+    cases = (case_of(each, kind) for each in count(seed, 1000))
+    case = next(each for each in cases if 0 <= each.base_us < 2**52)
+    return replace(case, text=f"{case.text} RECALL 0.9 OVER 12 SECONDS")
+
+
+def needed_by_definition(case: Case, kept: Kept) -> dict[tuple[int, Any], int]:
+    """Return by tick and group the slack that the last row of each answer needed, -1 if all came before any time."""
+    seen = [rows for own in kept.seen for rows in own]
+    taken = {
+        line: batch
+        for rows in seen
+        for line, batch in zip(rows["source_line"].to_pylist(), rows["taken"].to_pylist(), strict=True)
+    }
+    sides = [
+        [row for row in case.of_side(side, case.rows) if passes(row) is True and row["line"] in taken]
+        for side, passes in enumerate(case.filters)
+    ]
+    found = dict[tuple[int, Any], int]()
+    for rows in case.joined.results(sides):
+        came = max(kept.came_us[taken[row["line"]]] or 0 for row in rows)
+        ends = zip(rows, case.joined.windows, strict=True)
+        group = tuple(plain(rows[side][column]) for side, column in case.joined.groups)
+        first = -(-max(row["event_us"] for row in rows) // case.every_us) * case.every_us
+        last = min(row["event_us"] + window for row, window in ends)
+        for tick in range(first, last + 1, case.every_us):
+            needed = max(came - tick, -1) if came > 0 else -1
+            found[tick, group] = max(found.get((tick, group), -1), needed)
+    return found
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_an_answer_needs_the_slack_of_its_last_row_also_when_others_were_repaired_or_retracted(
+    kind: str,
+) -> None:
+    retracted = 0
+    for seed in range(12):
+        case, drawn = with_recall(seed, kind), random.Random(seed)
+        query = query_of(case, drawn)
+        kept = asked(case, query, drawn)
+        newest = kept.answers.sort_by("revision")
+        keys = [newest[name].to_pylist() for name in kept.names]
+        groups = (
+            (tuple(map(plain, group)) for group in zip(*keys[1:], strict=True)) if keys[1:] else repeat(())
+        )
+        at = zip(keys[0], groups, strict=False)
+        shown = dict(zip(at, slack_needed(query, newest)[1].tolist(), strict=True))
+        expected = needed_by_definition(case, kept)
+        assert {each: shown[each] for each in expected} == expected, (seed, case.text)
+        # What rests on retracted rows alone needs none any more.
+        assert all(shown[each] == -1 for each in shown.keys() - expected.keys())
+        retracted += len(shown.keys() - expected.keys())
+    assert retracted > 0
