@@ -12,11 +12,11 @@ from lakehouse.algorithms.multiway_join.centre import Centre
 from lakehouse.algorithms.multiway_join.contract import Ordering, Query, Sending, Sites, Trip
 from lakehouse.algorithms.multiway_join.cost import legs_of
 from lakehouse.algorithms.multiway_join.exhaustive import Smje
+from lakehouse.algorithms.multiway_join.heuristic import Smjh
 from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, Synopsis
 from tests.oracles.multiway_join.block import Block
 from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
 from tests.oracles.multiway_join.fixed_order import FixedOrder
-from tests.oracles.multiway_join.heuristic import Smjh
 from tests.oracles.multiway_join.lottery import Lottery
 from tests.oracles.multiway_join.nested_loop import NestedLoop
 from tests.oracles.multiway_join.window_join import MultiwayJoin, Outcome

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.multiway_join.contract import Legs, Ordering, Query, Sites, Trip
 from lakehouse.algorithms.multiway_join.cost import legs_of, route_cost, sizes_by_set, sizes_of
 from lakehouse.algorithms.multiway_join.exhaustive import MOST_STOPS, Smje
-from tests.algorithms.multiway_join.streams import ORDERINGS, trips
-from tests.oracles.multiway_join.every_order import every_order
-from tests.oracles.multiway_join.heuristic import (
+from lakehouse.algorithms.multiway_join.heuristic import (
+    EXACT_SITES,
     ROUTES,
     Smjh,
+    ordering_for,
     sizes_without,
 )
+from tests.algorithms.multiway_join.streams import ORDERINGS, trips
+from tests.oracles.multiway_join.every_order import every_order
 from tests.oracles.multiway_join.lottery import Lottery
 
 every_ordering = pytest.mark.parametrize("make", ORDERINGS.values(), ids=ORDERINGS.keys())
@@ -98,6 +100,12 @@ def test_smjh_takes_more_sites_than_smje(width: int) -> None:
 
     assert sorted(Smjh(width).choose(trip).tolist()) == list(range(29))
     assert cost_of(trip, Smjh(width)) < cost_of(trip, ORDERINGS["fixed_order"](30))
+
+
+def test_many_sites_are_ordered_by_a_few_routes() -> None:
+    assert isinstance(ordering_for(EXACT_SITES), Smje)
+    many = ordering_for(EXACT_SITES + 1)
+    assert isinstance(many, Smjh) and many.width == ROUTES
 
 
 @quick

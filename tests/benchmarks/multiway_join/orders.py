@@ -15,10 +15,10 @@ import numpy as np
 from lakehouse.algorithms.multiway_join.contract import Ordering, Query, Sites, Trip
 from lakehouse.algorithms.multiway_join.cost import legs_of, route_cost, sizes_of
 from lakehouse.algorithms.multiway_join.exhaustive import Smje
+from lakehouse.algorithms.multiway_join.heuristic import Smjh
 from tests.benchmarks import page
 from tests.benchmarks.multiway_join.run import Estimate, estimate
 from tests.benchmarks.multiway_join.streams import costs
-from tests.oracles.multiway_join.heuristic import Smjh
 
 SITES = (6, 8, 10, 12, 15, 18, 20)
 GROWTHS = (0.03, 0.3, 1.0, 3.0)

@@ -11,10 +11,10 @@ import numpy as np
 from lakehouse.algorithms.multiway_join.centre import Centre
 from lakehouse.algorithms.multiway_join.contract import Cost, Ordering, Sending
 from lakehouse.algorithms.multiway_join.exhaustive import Smje
+from lakehouse.algorithms.multiway_join.heuristic import Smjh
 from tests.benchmarks.multiway_join.streams import STREAMS, Stream
 from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
 from tests.oracles.multiway_join.fixed_order import FixedOrder
-from tests.oracles.multiway_join.heuristic import Smjh
 from tests.oracles.multiway_join.lottery import Lottery
 from tests.oracles.multiway_join.vectors import vector_in
 

@@ -1,15 +1,21 @@
-"""SMJH: a cheap order for any number of sites."""
+"""SMJH: a cheap order for any number of sites, and which ordering is for how many."""
 
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.multiway_join.contract import Int64s, Trip
+from lakehouse.algorithms.multiway_join.contract import Int64s, Ordering, Trip
 from lakehouse.algorithms.multiway_join.cost import met
+from lakehouse.algorithms.multiway_join.exhaustive import Smje
 
-# With so many routes a cheap order takes as long to find as the cheapest one of 15 sites.
-ROUTES = 64
+# Up to so many sites the cheapest order takes no longer to find than a cheap one of so many routes.
+EXACT_SITES, ROUTES = 15, 64
+
+
+def ordering_for(sites: int) -> Ordering:
+    """Return what orders the visits of so many sites: exactly while that is quick, beyond it by ``ROUTES`` routes."""
+    return Smje() if sites <= EXACT_SITES else Smjh(ROUTES)
 
 
 class Smjh:
