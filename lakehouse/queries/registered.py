@@ -16,7 +16,7 @@ Results of three to eight streams, one row of each, each found once (``MultiwayQ
 
     SELECT a.src, a.uid, b.bytes, c.alert
     FROM conn [10 MINUTES] a JOIN flows [10 MINUTES] b ON a.src = b.src JOIN alerts [1 HOUR] c ON b.src = c.src
-    [SLACK 5 MINUTES | RECALL 0.95 OVER 1 MINUTE] [IDLE 10 MINUTES] [AHEAD 1 HOUR]
+    [SLACK 5 MINUTES | RECALL 0.95 OVER 1 MINUTE] [IDLE 10 MINUTES] [AHEAD 1 HOUR] [ROUTING SMJH]
 
 Aggregates of a join of two to six streams, at every tick (``AggregateQuery``):
 

@@ -1,6 +1,7 @@
-"""SMJH: a cheap order for any number of sites, and which ordering is for how many."""
+"""SMJH: a cheap order for any number of sites, and both orderings by name."""
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 from numba import njit
@@ -9,13 +10,9 @@ from lakehouse.algorithms.multiway_join.contract import Int64s, Ordering, Trip
 from lakehouse.algorithms.multiway_join.cost import met
 from lakehouse.algorithms.multiway_join.exhaustive import Smje
 
-# Up to so many sites the cheapest order takes no longer to find than a cheap one of so many routes.
-EXACT_SITES, ROUTES = 15, 64
-
-
-def ordering_for(sites: int) -> Ordering:
-    """Return what orders the visits of so many sites: exactly while that is quick, beyond it by ``ROUTES`` routes."""
-    return Smje() if sites <= EXACT_SITES else Smjh(ROUTES)
+# Routes that are kept.
+ROUTES = 64
+Name = Literal["smje", "smjh"]
 
 
 class Smjh:
@@ -52,6 +49,10 @@ class Smjh:
 
     def restore(self, packed: bytes) -> None:
         """Do nothing."""
+
+
+# Up to 15 sites the cheapest order takes no longer to find than a cheap one.
+ORDERINGS: Mapping[Name, Callable[[], Ordering]] = {"smje": Smje, "smjh": Smjh}
 
 
 @njit(cache=True)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.multiway_join.centre import NOWHERE, Centre
 from lakehouse.algorithms.multiway_join.contract import Int64s, Plan, Query, Sending, Sites, Snapshot, Vector
-from lakehouse.algorithms.multiway_join.heuristic import ordering_for
+from lakehouse.algorithms.multiway_join.heuristic import ORDERINGS
 from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, pack, slots_for, unpack
 from lakehouse.queries.multiway.query import MultiwayQuery
 
@@ -69,7 +69,7 @@ class Planner:
         self._slots = slots
         synopsis = HashedSynopsis(len(sites), slots_for(0, slots), slots)
         self.centre = Centre(
-            Query(sites, windows), synopsis, ordering_for(len(sites)), Sending(is_compact=True)
+            Query(sites, windows), synopsis, ORDERINGS[query.routing](), Sending(is_compact=True)
         )
         # A state that was made in another way is none.
         self._knows_windows = bool(state) and state[_METHOD].decode() == self.centre.snapshot().method

@@ -7,7 +7,7 @@ from sqlglot import exp
 from lakehouse.queries.kind import of_side
 from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
 from lakehouse.queries.language.recall import recall, spare, stated
-from lakehouse.queries.language.text import Grammar, duration, duration_or_zero
+from lakehouse.queries.language.text import Grammar, duration, duration_or_zero, one_of
 from lakehouse.queries.language.tree import (
     MORE_STREAMS,
     Asked,
@@ -37,10 +37,11 @@ GRAMMAR = Grammar(
         "SPARE": spare,
         "IDLE": duration,
         "AHEAD": duration,
+        "ROUTING": one_of(("SMJE", "SMJH")),
     },
     {
-        "POLICY": "no POLICY: RECALL chooses the slack that past results needed",
         "METHOD": "no METHOD: results are found in one way",
+        "POLICY": "no POLICY: RECALL chooses the slack that past results needed",
         "ALARM": "no ALARM: groups that HAVING lets through raise alarms",
         "DEADLINE": "no DEADLINE: selections alone are run in slices of time",
     },
@@ -84,6 +85,7 @@ def read(asked: Asked) -> MultiwayQuery | None:
         slack_us=parts.clauses.us("SLACK") or 0,
         idle_us=parts.clauses.us("IDLE"),
         ahead_us=parts.clauses.us("AHEAD"),
+        routing="smjh" if parts.clauses.words.get("ROUTING") == "SMJH" else "smje",
     )
 
 

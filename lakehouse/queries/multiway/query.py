@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from lakehouse.algorithms.late_join.margin import SPARE_ROWS, judged_share, usual_margin
 from lakehouse.config.durations import format_duration
@@ -35,7 +35,8 @@ class MultiwayQuery(Query):
     older ones wait for the repair. ``idle_us``: a stream whose newest row is further behind another's no longer holds
     that time back. ``ahead_us``: rows further ahead of their own arrival are refused. With ``recall``, slack is chosen
     by batch so that this share of the results of any ``period_us``, from any ``step_us``, is found at once, or longer
-    while windows have at most ``spare_rows``; ``slack_us`` is 0 then.
+    while windows have at most ``spare_rows``; ``slack_us`` is 0 then. ``routing``: how the order is found in which rows
+    of a pruned batch visit windows, on which neither results nor state depend.
     """
 
     kind: ClassVar[str] = "multiway"
@@ -48,6 +49,7 @@ class MultiwayQuery(Query):
     period_us: int | None = None
     step_us: int | None = None
     spare_rows: int = SPARE_ROWS
+    routing: Literal["smje", "smjh"] = "smje"
 
     @property
     def window_us(self) -> int:
@@ -102,13 +104,14 @@ def slack_in_words(query: MultiwayQuery) -> str:
     return f"rows up to {reach} find all partners at once; what later ones miss waits for the repair"
 
 
-def counts_in_words() -> str:
-    """Return how it is known which rows can join."""
+def counts_in_words(query: MultiwayQuery) -> str:
+    """Return how it is known which rows can join, and in which order they visit windows."""
     from lakehouse.algorithms.multiway_join.synopsis import SLOTS_PER_KEY
 
+    order = "the cheapest order" if query.routing == "smje" else "a cheap order"
     return (
         f"by hash of the key, {SLOTS_PER_KEY} slots a key up to {MOST_SLOTS:,}; where that pays, only rows of slots "
-        "that all others have leave their window"
+        f"that all others have leave their window, in {order} ({query.routing.upper()})"
     )
 
 

@@ -98,7 +98,7 @@ def _plan(query: MultiwayQuery, declared: Declared) -> Facts:
         "outputs": outputs_of(query),
         "transfer": transfer,
         "ways": ways_in_words(query, transfer),
-        "counts": counts_in_words(),
+        "counts": counts_in_words(query),
         "slack": slack_in_words(query),
         "clock": clock_in_words(query.idle_us, query.ahead_us),
         **target_of(query),

@@ -13,10 +13,8 @@ from lakehouse.algorithms.multiway_join.contract import Legs, Ordering, Query, S
 from lakehouse.algorithms.multiway_join.cost import legs_of, route_cost, sizes_by_set, sizes_of
 from lakehouse.algorithms.multiway_join.exhaustive import MOST_STOPS, Smje
 from lakehouse.algorithms.multiway_join.heuristic import (
-    EXACT_SITES,
     ROUTES,
     Smjh,
-    ordering_for,
     sizes_without,
 )
 from tests.algorithms.multiway_join.streams import ORDERINGS, trips
@@ -100,12 +98,6 @@ def test_smjh_takes_more_sites_than_smje(width: int) -> None:
 
     assert sorted(Smjh(width).choose(trip).tolist()) == list(range(29))
     assert cost_of(trip, Smjh(width)) < cost_of(trip, ORDERINGS["fixed_order"](30))
-
-
-def test_many_sites_are_ordered_by_a_few_routes() -> None:
-    assert isinstance(ordering_for(EXACT_SITES), Smje)
-    many = ordering_for(EXACT_SITES + 1)
-    assert isinstance(many, Smjh) and many.width == ROUTES
 
 
 @quick

@@ -66,6 +66,7 @@ def case_of(seed: int) -> Case:
     ]
     written = ", ".join(f"s{side}.{name} AS o{number}" for number, (side, name) in enumerate(outputs))
     clause = drawn.choice(["", "SLACK 2 SECONDS", "SLACK 100 SECONDS", *RECALLS])
+    clause += drawn.choice(["", " ROUTING SMJE", " ROUTING SMJH"])
     text = f"SELECT {written} FROM {drawer.listed(windows)} WHERE {' AND '.join(conditions)} {clause}"
     joined = Joined([each * SECOND for each in windows], drawer.equal, [], [])
     return Case(text, drawer.streams, joined, outputs, filters, rows, base)

@@ -56,7 +56,7 @@ FOUR = """
 SELECT d.room, e.value AS later
 FROM doors [4 SECONDS] d, badges [3 SECONDS] b, alerts [6 SECONDS] a, doors [2 SECONDS] e
 WHERE d.room = b.room AND b.room = a.room AND a.room = e.room AND d.value < 5 AND e.value >= 5
-AHEAD 30 SECONDS IDLE 1 MINUTE
+AHEAD 30 SECONDS IDLE 1 MINUTE ROUTING SMJH
 """
 T0 = 1_600_000_000_000
 Row = dict[str, Any]

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.multiway_join.contract import Vector
+from lakehouse.algorithms.multiway_join.exhaustive import Smje
+from lakehouse.algorithms.multiway_join.heuristic import Smjh
 from lakehouse.algorithms.multiway_join.synopsis import pack, unpack
 from lakehouse.queries.multiway.centre import Planner, pack_rows
 from tests.oracles.multiway_join.vectors import check_centre
@@ -116,6 +118,17 @@ def test_a_restart_after_every_batch_changes_no_plan(batches: list[list[tuple[in
             for one, two in zip(found, expected, strict=True)
         )
         assert state == whole.state()
+
+
+def test_a_query_may_ask_for_the_cheap_order() -> None:
+    named = {
+        routing: Planner(multiway_of("three", f"{HEAD} ROUTING {routing}", STREAMS), EVEN, SLOTS, {})
+        for routing in ("SMJE", "SMJH")
+    }
+
+    assert isinstance(Planner(QUERY, EVEN, SLOTS, {}).centre.ordering, Smje)
+    assert isinstance(named["SMJE"].centre.ordering, Smje)
+    assert isinstance(named["SMJH"].centre.ordering, Smjh)
 
 
 def test_where_ways_cost_nothing_the_fewest_rows_are_moved() -> None:

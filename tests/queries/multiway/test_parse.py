@@ -93,6 +93,7 @@ def test_what_slack_and_windows_say_is_part_of_what_it_means_and_words_are_not()
 
     reworded = multiway_of("three", HEAD.replace("JOIN", "join").replace("60", "60"), STREAMS)
     assert definition_of(reworded) == definition_of(query)
+    assert definition_of(multiway_of("three", f"{HEAD} ROUTING SMJH", STREAMS)) == definition_of(query)
     for change in (
         f"{HEAD} SLACK 1 SECOND",
         HEAD.replace("1 HOUR", "2 HOURS"),
@@ -112,6 +113,7 @@ FAULTS = [
     (f"{HEAD} ^POLICY PAPER", "POLICY in a join of three streams or more"),
     (f"{HEAD} ^EVERY 1 MINUTE", "EVERY without RECALL; expected RECALL and its period too"),
     (f"{HEAD} ^METHOD FACTORISED", "METHOD in a join of three streams or more"),
+    (f"{HEAD} ROUTING ^LOTTERY", "'LOTTERY'; expected one of SMJE, SMJH"),
     (f"{HEAD} ^ALARM", "ALARM in a join of three streams or more"),
     (HEAD.replace("t [1 MINUTE]", "^t"), "no window; expected a window behind each stream"),
     (HEAD.replace("b.id = c.id", "c.x > 1").replace("u [", "^u ["), "no condition that joins the streams"),
