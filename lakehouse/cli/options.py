@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from zoneinfo import ZoneInfo
 
 import typer
 
+from lakehouse.algorithms.ingest.zones import zone_of
 from lakehouse.config.durations import parse_duration
 from lakehouse.storage.layout import Home
 
@@ -141,10 +141,9 @@ def instant(text: str, timezone: str, option: str) -> int:
         raise WrongUsage(f"{option}: found {text!r}; expected {expected}") from None
     if timestamp.tzinfo is None:
         try:
-            timestamp = timestamp.replace(tzinfo=ZoneInfo(timezone))
-        except (KeyError, ValueError, OSError):
-            expected = 'a name such as "Europe/Paris"'
-            raise WrongUsage(f"--timezone: found {timezone!r}; expected {expected}") from None
+            timestamp = timestamp.replace(tzinfo=zone_of(timezone))
+        except ValueError as error:
+            raise WrongUsage(f"--timezone: found {timezone!r}; {error}") from None
     since = timestamp - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 

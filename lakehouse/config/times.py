@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from lakehouse.algorithms.ingest.zones import zone_of
 from lakehouse.config.durations import EXPECTED, parse_duration
 
 # Codes of C and Python that a format may have, and what each takes.
@@ -35,10 +35,7 @@ _DAYS = ({"Y", "m", "d"}, {"Y", "b", "d"}, {"y", "m", "d"}, {"y", "b", "d"}, {"Y
 
 
 def _zone(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (KeyError, ValueError, OSError) as error:
-        raise ValueError('expected a time zone name such as "Europe/Paris"') from error
+    zone_of(value)
     return value
 
 

@@ -8,8 +8,8 @@ import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, time
-from zoneinfo import ZoneInfo
 
+from lakehouse.algorithms.ingest.zones import zone_of
 from lakehouse.config.stream import Stream
 from lakehouse.ingest.batch_records import BatchRecords
 from lakehouse.ingest.batch_stats import BatchStats
@@ -42,7 +42,7 @@ def _clocks(records: BatchRecords, stats: BatchStats) -> Iterator[str]:
 
 
 def _is_midnight(time_us: int | None, stream: Stream) -> bool:
-    zone = UTC if stream.event_time.timezone == "UTC" else ZoneInfo(stream.event_time.timezone)
+    zone = zone_of(stream.event_time.timezone)
     return time_us is not None and datetime.fromtimestamp(time_us / 1e6, UTC).astimezone(zone).time() == time(
         0
     )

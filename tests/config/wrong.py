@@ -33,7 +33,15 @@ ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"event_time": "ts"}, ("event_time", "'ts'", "a table")),
     (
         {"event_time": {"column": "ts", "unit": "iso", "timezone": "Mars"}},
-        ("event_time.timezone", "'Mars'", 'a time zone name such as "Europe/Paris"'),
+        (
+            "event_time.timezone",
+            "'Mars'",
+            'a time zone name such as "Europe/Paris", or an offset such as "+05:30"',
+        ),
+    ),
+    (
+        {"event_time": {"column": "ts", "unit": "iso", "timezone": "+24:00"}},
+        ("event_time.timezone", "'+24:00'", 'or an offset such as "+05:30"'),
     ),
     ({"levels": []}, ("levels", "[]", "at least one level")),
     ({"levels": ["1m for"]}, ("levels.0", "'1m for'", '"WIDTH for KEEP" or "WIDTH forever"')),

@@ -9,10 +9,11 @@ true order every pass that is given is right; a smaller step may as well be two 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
+
+from lakehouse.algorithms.ingest.zones import zone_of
 
 UNKNOWN, FIRST, SECOND = 0, 1, 2
 # Around the double hour, times must not step back either.
@@ -87,7 +88,7 @@ def _put_back(zone: str, day: int) -> DoubleHour | None:
 
 
 def _offset(zone: str, moment_us: int) -> int:
-    moment = (_EPOCH + timedelta(microseconds=moment_us)).astimezone(ZoneInfo(zone))
+    moment = (_EPOCH + timedelta(microseconds=moment_us)).astimezone(zone_of(zone))
     offset = moment.utcoffset()
     assert offset is not None, "a time in a zone"
     return offset // timedelta(microseconds=1)

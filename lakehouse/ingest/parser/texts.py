@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
-from functools import cache
-from zoneinfo import ZoneInfo
 
+from lakehouse.algorithms.ingest.zones import zone_of
 from lakehouse.config.columns import Column, sql_type
 from lakehouse.config.times import TimeColumn
 
@@ -96,13 +95,8 @@ def utc_offset(wall_us: int, zone: str, fold: int = 0) -> int:
         return 0
     days, rest = divmod(wall_us, _DAY_US)
     shown = _EPOCH + timedelta(days + _CYCLE_DAYS * (days < -_FIRST_DAYS), microseconds=rest)
-    away = _zone(zone).utcoffset(shown.replace(tzinfo=None, fold=fold))
+    away = zone_of(zone).utcoffset(shown.replace(tzinfo=None, fold=fold))
     return (away or timedelta()) // _MICROSECOND
-
-
-@cache
-def _zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
 
 
 def scaled(text: str, factor: Decimal) -> int | None:

@@ -110,6 +110,23 @@ def test_a_local_time_in_a_format_is_of_the_clocks_of_its_zone() -> None:
     assert [row["reason"] for row in rows[1:]] == ["skipped_time", "ambiguous_time"]
 
 
+@pytest.mark.parametrize("reading", [{"format": "%Y-%m-%d %H:%M"}, {"unit": "iso"}])
+@pytest.mark.parametrize(("zone", "hour"), [("+05:30", 6), ("-03:00", 15)])
+def test_clocks_whose_offset_never_changes_show_each_time_once(
+    reading: dict[str, str], zone: str, hour: int
+) -> None:
+    stream = stream_of({"column": "at", "timezone": zone} | reading)
+    days = ["01.07.2026", "29.03.2026", "25.10.2026"]
+    moments = [datetime.strptime(day, "%d.%m.%Y").replace(hour=12, tzinfo=UTC) for day in days]
+
+    rows = rows_of(stream, ("at", "v"), [f"{each:%Y-%m-%d %H:%M};1" for each in moments])
+
+    minute = 30 if zone == "+05:30" else 0
+    assert [row["event_us"] for row in rows] == [
+        micros(each.replace(hour=hour, minute=minute)) for each in moments
+    ]
+
+
 def test_a_day_and_a_clock_in_two_columns_are_one_time() -> None:
     stream = stream_of({"columns": ["day", "clock"], "unit": "iso"})
 
