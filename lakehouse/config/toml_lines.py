@@ -11,7 +11,7 @@ from lakehouse.config.problems import Problem
 def with_lines(problems: Sequence[Problem], text: str) -> list[Problem]:
     """Return problems with the line of their key, or of the innermost table or value around it, in order of lines."""
     lines = lines_of(text)
-    found = [replace(problem, line=_nearest(problem.key, lines)) for problem in problems]
+    found = [replace(problem, line=nearest_line(problem.key, lines)) for problem in problems]
     return sorted(found, key=lambda problem: problem.line or 0)
 
 
@@ -69,6 +69,7 @@ def _keys(value: Any) -> Iterator[str]:
         yield from (f"{key}.{below}" for below in _keys(inner))
 
 
-def _nearest(key: str, lines: Mapping[str, int]) -> int | None:
+def nearest_line(key: str, lines: Mapping[str, int]) -> int | None:
+    """Return the line of a key, or of the innermost table or value around it; None if there is none."""
     known = [lines[part] for part in _prefixes(key.partition(",")[0]) if part in lines]
     return known[-1] if known else None

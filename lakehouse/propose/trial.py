@@ -1,6 +1,6 @@
 """Files judged by a declaration, without writing: how many rows would be accepted, and why others would not."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from lakehouse.ingest.sources.files import landed, matching
 from lakehouse.ingest.sources.landed_content import seen
 from lakehouse.ingest.sources.lines import parsed_file
 from lakehouse.ingest.sources.manifest import LandedFile
+from lakehouse.propose.declared_line import declared_line
 from lakehouse.storage.identity_index import Hashes
 
 _EXAMPLES, _SHOWN = 3, 200
@@ -107,11 +108,22 @@ def _count(result: Trial, rows: pa.Table, stream: Stream) -> None:
         result.missing[measure] = result.missing.get(measure, 0) + good[measure].null_count
     bad = rows.filter(pc.invert(is_good))
     for counted in bad["reason"].value_counts().to_pylist():
-        found = result.reasons.setdefault(counted["values"], {"rows": 0, "examples": []})
+        found = result.reasons.setdefault(
+            counted["values"], {"rows": 0, "declared_line": None, "examples": []}
+        )
         found["rows"] += counted["counts"]
         if len(found["examples"]) < _EXAMPLES:
             examples = bad.filter(pc.equal(bad["reason"], counted["values"])).slice(0, _EXAMPLES).to_pylist()
             found["examples"] = [_example(each) for each in examples]
+
+
+def add_lines(trial: Trial, stream: Stream, lines: Mapping[str, int]) -> None:
+    """Add to each reason the line of the declaration that its first example does not meet.
+
+    ``lines``: the line of each key of the configuration.
+    """
+    for reason, found in trial.reasons.items():
+        found["declared_line"] = declared_line(stream, reason, found["examples"][0]["detail"], lines)
 
 
 def _example(row: dict[str, Any]) -> dict[str, Any]:

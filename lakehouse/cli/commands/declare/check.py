@@ -18,6 +18,7 @@ EXAMPLES = (
     "tidemark check telemetry",
     "tidemark check telemetry landing/telemetry/day7.ndjson --json",
 )
+_EXAMPLE = ("file", "line", "detail", "record")
 
 
 def check(
@@ -31,10 +32,11 @@ def check(
 ) -> None:
     """Judge files by a declaration, without writing.
 
-    Counts the rows that would be accepted and those of each reason, with examples and the values that are missing.
-    Rows that are ingested already are not looked for: a row may repeat or revise one of them.
+    Counts the rows that would be accepted and those of each reason, with examples, the line of the declaration that
+    they do not meet, and the values that are missing. Rows that are ingested already are not looked for: a row may repeat or revise one of them.
     """
-    from lakehouse.propose.trial import tried
+    from lakehouse.config.toml_lines import lines_of
+    from lakehouse.propose.trial import add_lines, tried
     from lakehouse.settings import read_settings
 
     given = globals_of(context)
@@ -45,6 +47,9 @@ def check(
         [settings.stream(stream)] if stream else [one for one in settings.streams.values() if one.source.path]
     )
     trials = {declared.name: tried(declared, [file] if file else [], rows) for declared in chosen}
+    lines = lines_of(settings.config.read_text("utf-8-sig")) if settings.config else {}
+    for declared in chosen:
+        add_lines(trials[declared.name], declared, lines)
     if as_json:
         print_json([{"stream": name} | trial.as_dict() for name, trial in trials.items()])
         return
@@ -65,9 +70,10 @@ def print_trial(name: str, trial: Trial, is_revised: bool = False) -> None:
     if missing:
         print_line(f"missing values: {missing}")
     examples = [
-        (reason, rejected["rows"], one["file"], one["line"], one["detail"], one["record"])
+        (reason, rejected["rows"], rejected["declared_line"], *(one[name] for name in _EXAMPLE))
         for reason, rejected in trial.reasons.items()
         for one in rejected["examples"]
     ]
     if examples:
-        print_table(("reason", "rows", "file", "line", "found", "record"), examples, title="rejected")
+        heads = ("reason", "rows", "declared in line", "file", "line", "found", "record")
+        print_table(heads, examples, title="rejected")

@@ -305,6 +305,32 @@ def test_a_declaration_is_tried_on_files_without_writing(called: Tidemark, tmp_p
         "bad_event_time": 1,
     }
     assert [each["examples"][0]["line"] for each in found["rejected"]] in ([2, 3], [3, 2])
+    declaration = (tmp_path / "tidemark.toml").read_text().splitlines()
+    lines = {each["reason"]: declaration[each["declared_line"] - 1] for each in found["rejected"]}
+    assert lines["bad_event_time"].startswith("event_time = ")
+    assert lines["bad_value"].startswith("columns.v = ") or '"v"' in lines["bad_value"]
+
+
+def test_the_line_of_a_rule_is_told_with_what_breaks_it(called: Tidemark, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("at,v\n2026-02-01,1\n2026-02-02,2\n")
+    called("add", tmp_path / "a.csv")
+    rule = """
+[[streams.a.rules]]
+expect = "column_values_to_be_between"
+column = "v"
+max_value = 9
+on_failure = "quarantine"
+"""
+    config = tmp_path / "tidemark.toml"
+    config.write_text(config.read_text() + rule)
+    (tmp_path / "bad.csv").write_text("at,v\n2026-02-01,10\n")
+
+    shown = called("check", "a", tmp_path / "bad.csv")
+    [found] = json.loads(called("check", "a", tmp_path / "bad.csv", "--json").stdout)
+
+    [rejected] = found["rejected"]
+    assert config.read_text().splitlines()[rejected["declared_line"] - 1] == "[[streams.a.rules]]"
+    assert f" {rejected['declared_line']} " in shown.stdout
 
 
 def test_a_key_that_rows_do_not_need_and_one_of_numbers_are_doubts_that_are_told(
