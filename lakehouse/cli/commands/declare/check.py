@@ -33,7 +33,8 @@ def check(
     """Judge files by a declaration, without writing.
 
     Counts the rows that would be accepted and those of each reason, with examples, the line of the declaration that
-    they do not meet, and the values that are missing. Rows that are ingested already are not looked for: a row may repeat or revise one of them.
+    they do not meet, and the values that are missing. Rows that are ingested already are not looked for: a row may
+    repeat or revise one of them.
     """
     from lakehouse.config.toml_lines import lines_of
     from lakehouse.propose.trial import add_lines, tried
