@@ -195,8 +195,8 @@ def test_what_a_batch_holds_is_what_the_kernel_says(run: Any) -> None:
     for rows in batches:
         (figures,) = found([steps.run(rows, 0)], "metrics")
         (kept,) = steps.processes[0].values()
-        assert figures["f_held"] == kept.held.join.held
-        assert figures["f_most_held"] >= figures["f_held"]
+        assert figures["held"] == kept.held.join.held
+        assert figures["most_held"] >= figures["held"]
 
 
 def test_a_process_reads_only_the_batches_that_it_has_not_made() -> None:
