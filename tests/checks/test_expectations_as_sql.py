@@ -132,7 +132,7 @@ FIGURES = {
     "column_median_to_be_between": "median(a)::DOUBLE",
     "column_sum_to_be_between": "sum(a)::DOUBLE",
     "column_stdev_to_be_between": "stddev_samp(a)",
-    "column_unique_value_count_to_be_between": "CASE WHEN count(*) > 0 THEN count(DISTINCT a) END",
+    "column_unique_value_count_to_be_between": "count(DISTINCT a)",
     "column_proportion_of_unique_values_to_be_between": "count(DISTINCT a) / nullif(count(a), 0)",
     "column_proportion_of_non_null_values_to_be_between": "count(a) / nullif(count(*), 0)",
     "table_row_count_to_be_between": "count(*)",
