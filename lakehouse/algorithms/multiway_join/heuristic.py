@@ -1,7 +1,7 @@
 """SMJH: a cheap order for any number of sites, and both orderings by name."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -12,7 +12,6 @@ from lakehouse.algorithms.multiway_join.exhaustive import Smje
 
 # Routes that are kept.
 ROUTES = 64
-Name = Literal["smje", "smjh"]
 
 
 class Smjh:
@@ -52,7 +51,7 @@ class Smjh:
 
 
 # Up to 15 sites the cheapest order takes no longer to find than a cheap one.
-ORDERINGS: Mapping[Name, Callable[[], Ordering]] = {"smje": Smje, "smjh": Smjh}
+ORDERINGS: Mapping[str, Callable[[], Ordering]] = {"smje": Smje, "smjh": Smjh}
 
 
 @njit(cache=True)
