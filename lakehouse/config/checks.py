@@ -186,10 +186,10 @@ def _bounds(stream: Stream) -> Iterator[Problem]:
     if low >= high:
         yield Problem("event_time_bounds", f"{low} and {high} us", "the earlier time first")
     for key, time in (("event_time", stream.event_time), ("arrival_time", stream.arrival_time)):
-        if time and not time.is_local and time.timezone != "UTC":
-            yield Problem(
-                f"{key}.timezone", f"{time.timezone!r} with unit {time.unit!r}", 'none: only "iso" has one'
-            )
+        zone = "timezone_column" if time and time.timezone_column else "timezone"
+        if time and not time.is_local and getattr(time, zone) != "UTC":
+            found = f"{getattr(time, zone)!r} with unit {time.unit!r}"
+            yield Problem(f"{key}.{zone}", found, 'none: only "iso" has one')
     if stream.clock_bounds and "behind" in stream.clock_bounds.model_fields_set and not stream.arrival_time:
         yield Problem(
             "clock_bounds", "no arrival_time", "arrival_time, which behind is measured from; ahead needs none"

@@ -54,6 +54,8 @@ KINDS = {
             "skip",
             "encoding",
             "append",
+            "members",
+            "quoted_lines",
             "endpoint",
             "key_order",
             "full_listing",
@@ -133,6 +135,9 @@ def _formats(stream: Stream) -> Iterator[Problem]:
         yield Problem("source.widths", "separator or ragged beside them", "widths alone: they cut each line")
     if source.encoding != "utf-8" and source.format not in ("csv", "ndjson", "json"):
         yield Problem("source.encoding", found, 'format "csv", "ndjson" or "json"; others say their own')
+    if source.quoted_lines and (source.format != "csv" or source.append or not source.is_quoted):
+        expected = 'format "csv" cut by a separator, whose files do not grow (append)'
+        yield Problem("source.quoted_lines", found, expected)
     if source.append and (
         source.format not in ("csv", "ndjson", *LINES) or source.encoding == "utf-16" or is_url(source.path)
     ):
@@ -208,7 +213,13 @@ def _paths(stream: Stream) -> Iterator[Problem]:
         f"{key}.{name}": name for key, time in times.items() if time for name in time.names if time.columns
     }
     paths |= {f"{key}.column": time.column for key, time in times.items() if time}
-    paths |= {f"{key}.or": time.fallback for key, time in times.items() if time and time.fallback}
+    for key, time in times.items():
+        beside = (
+            {"or": time.fallback, "timezone_column": time.timezone_column, "since": time.since}
+            if time
+            else {}
+        )
+        paths |= {f"{key}.{name}": path for name, path in beside.items() if path}
     for key, path in paths.items():
         expected = _beside_the_record(stream.source, path)
         if expected:

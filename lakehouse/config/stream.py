@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from lakehouse.config.columns import ArrowPattern, Column, GroupPattern, Thousands
+from lakehouse.config.columns import ArrowPattern, Column, GroupPattern, Pattern, Thousands
 from lakehouse.config.durations import AHEAD_US, format_duration, parse_duration
 from lakehouse.config.formats import AS_JSON, NULLS_BY_FORMAT, Format
 from lakehouse.config.levels import StreamLevels
@@ -136,6 +136,8 @@ class Source(_Part):
     max_record_bytes: int = Field(default=16 * 1024 * 1024, ge=1, le=1024**3)
     keep_files: Kept = None
     append: bool = False
+    members: Pattern | None = None
+    quoted_lines: bool = False
     endpoint: str | None = Field(default=None, min_length=1, repr=False)
     key_order: Literal["time"] | None = None
     full_listing: Microseconds = parse_duration("1h")
@@ -273,7 +275,7 @@ class Stream(_Part):
         """The columns of the identity that hold the event time; none if a part of it is in none of them."""
         of_time = [
             [name for name in self.identity if is_time(name, self.all_columns.get(name), time)]
-            for time in self.event_time.names
+            for time in self.event_time.needed
         ]
         return [name for names in of_time for name in names] if all(of_time) else []
 

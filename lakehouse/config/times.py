@@ -94,6 +94,8 @@ class TimeColumn(BaseModel):
     ``format``: codes of C and Python (``CODES``), for texts that are no ISO times. ``columns``: several fields instead
     of one, whose texts are read with a blank between them. ``shift`` is added to what a device's clock says.
     ``fallback``, written ``or``: a field that is read where this one has no time, or one beyond the stream's bounds.
+    ``timezone_column``: a field that has the zone of its record. ``since``: a field that has the time from which the
+    number in the time's field counts; format and zone are those of this time.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -103,6 +105,8 @@ class TimeColumn(BaseModel):
     unit: Literal["s", "ms", "us", "ns", "iso", "excel"]
     format: Annotated[str, AfterValidator(_format)] | None = None
     timezone: Zone = "UTC"
+    timezone_column: str | None = Field(default=None, min_length=1)
+    since: str | None = Field(default=None, min_length=1)
     shift: Shift = 0
     fallback: str | None = Field(default=None, alias="or", min_length=1)
 
@@ -119,8 +123,12 @@ class TimeColumn(BaseModel):
 
     @model_validator(mode="after")
     def _formats_are_of_texts(self) -> TimeColumn:
-        if self.format is not None and self.unit != "iso":
+        if self.format is not None and self.unit != "iso" and self.since is None:
             raise ValueError(f'a format belongs to no unit, found unit "{self.unit}"')
+        if self.since is not None and self.unit in ("iso", "excel"):
+            raise ValueError(f'a time since another is a number of unit s, ms, us or ns, found "{self.unit}"')
+        if self.timezone_column is not None and self.timezone != "UTC":
+            raise ValueError("expected one of timezone and timezone_column, found both")
         return self
 
     @property
@@ -129,18 +137,26 @@ class TimeColumn(BaseModel):
         return self.columns or (self.column,)
 
     @property
+    def needed(self) -> tuple[str, ...]:
+        """The fields without which there is no time."""
+        return (*self.names, *([self.since] if self.since else ()))
+
+    @property
     def is_local(self) -> bool:
         """True if times without an offset are those that clocks of a place show."""
-        return self.unit in ("iso", "excel")
+        return self.unit in ("iso", "excel") or self.since is not None
 
     @property
     def is_spelt(self) -> bool:
         """True if a time is not one ISO text, or one number, as it stands."""
-        return bool(self.format or self.columns or self.fallback) or self.unit == "excel"
+        is_placed = bool(self.since or self.timezone_column)
+        return is_placed or bool(self.format or self.columns or self.fallback) or self.unit == "excel"
 
     @property
     def reading(self) -> str:
         """Return what is expected of a text, in words."""
+        if self.since:
+            return f"a number of {self.unit} since a time of {f'format {self.format}' if self.format else 'unit iso'}"
         return f"format {self.format}" if self.format else f"unit {self.unit}"
 
 
@@ -186,6 +202,7 @@ def has_time(table: Mapping[str, Any]) -> bool:
     event, identity, columns = (table.get(name) for name in ("event_time", "identity", "columns"))
     table = event if isinstance(event, dict) else {}
     times = table.get("columns") or [table.get("column") or getattr(event, "column", None)]
+    times = [*times, *([table["since"]] if table.get("since") else [])] if isinstance(times, list) else times
     names = identity if isinstance(identity, list | tuple) else ()
     known = columns if isinstance(columns, dict) else {}
     # Of a time in several columns all must be there.

@@ -15,6 +15,10 @@ from lakehouse.ingest.sources.manifest import Layout
 EVENT, ARRIVAL, PLUS = "_event", "_arrival", "_plus"
 # Behind the name of a time: of its fallback. Before a name: its text as it stood in the record.
 OTHER, SPELT = "_or", "_spelt_"
+# Behind the name of a time: of the field with its zone, and of that with the time from which it counts.
+ZONE, SINCE = "_zone", "_since"
+# Before the name of a time: as the clocks of its zone show it.
+LOCAL = "_local_"
 # Before the path of a field that decides whether a record is one of the stream.
 WHERE = "_where_"
 
@@ -41,7 +45,8 @@ class FieldMap:
         times: dict[str, str | None] = {PLUS: arrival.plus if arrival else None}
         for name, time in ((EVENT, stream.event_time), (ARRIVAL, arrival)):
             if time is not None:
-                times |= {**time_fields(name, time), name + OTHER: time.fallback}
+                beside = {OTHER: time.fallback, ZONE: time.timezone_column, SINCE: time.since}
+                times |= time_fields(name, time) | {name + end: field for end, field in beside.items()}
         for name, field in times.items():
             if field:
                 fields[name] = fields.get(field, Column(path=field, optional=name.endswith(OTHER)))

@@ -8,10 +8,13 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from lakehouse.algorithms.ingest.zones import EXPECTED
 from lakehouse.config.columns import Column, sql_type
 from lakehouse.config.stream import Stream
-from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, PLUS, SPELT
+from lakehouse.config.times import TimeColumn
+from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, LOCAL, PLUS, SINCE, SPELT, ZONE
 from lakehouse.ingest.parser.json_record import Texts
+from lakehouse.ingest.parser.placed_times import local_time_column
 from lakehouse.ingest.parser.plain_values import arrow_type
 from lakehouse.ingest.parser.row_rules import broken
 from lakehouse.ingest.parser.texts import Value, clock_change, is_long, is_special, scaled, time_of, value_of
@@ -63,8 +66,10 @@ class RowValues:
     def _event(self, texts: Texts, listed_us: int | None) -> int:
         time, (low, high) = self.stream.event_time, self.stream.event_time_bounds
         text, spelt = _time_text(texts, EVENT)
-        if spelt is None:
-            raise Rejected(f"no_event_time: {' or '.join(time.names)} is missing")
+        if spelt is None or (time.since and texts[EVENT + SINCE] is None):
+            raise Rejected(f"no_event_time: {' or '.join(time.needed)} is missing")
+        if text is None and time.timezone_column:
+            text, time = _local_time(texts, EVENT, time)
         event = None if text is None else time_of(text, time)
         if text is None or event is None:
             raise _wrong("bad_event_time", " ".join(time.names), spelt, time.reading)
@@ -92,11 +97,15 @@ class RowValues:
         text, spelt = _time_text(texts, ARRIVAL) if time else (None, None)
         if time is None or spelt is None:
             return None
-        arrival, more = None if text is None else time_of(text, time), texts[PLUS] if time.plus else None
+        zoned: TimeColumn = time
+        plus = time.plus
+        if text is None and time.timezone_column:
+            text, zoned = _local_time(texts, ARRIVAL, time)
+        arrival, more = None if text is None else time_of(text, zoned), texts[PLUS] if plus else None
         if arrival is not None and more is not None:
             added = scaled(more, Decimal(1_000_000))
             if added is None:
-                raise _wrong("bad_arrival_time", time.plus or "", more, "seconds")
+                raise _wrong("bad_arrival_time", plus or "", more, "seconds")
             arrival = arrival + added if is_long(arrival + added) else None
         if arrival is None:
             raise _wrong("bad_arrival_time", " ".join(time.names), spelt, time.reading)
@@ -109,6 +118,15 @@ def _time_text(texts: Texts, name: str) -> tuple[str | None, str | None]:
     """Return the text of a time in the usual form, and as it stood in the record."""
     text = texts[name]
     return text, texts.get(SPELT + name) or text
+
+
+def _local_time(texts: Texts, name: str, time: TimeColumn) -> tuple[str | None, TimeColumn]:
+    """Return a time as clocks show it, and how it is read by those of the zone that its record names."""
+    zone = texts[name + ZONE]
+    local = local_time_column(time, zone)
+    if texts[LOCAL + name] is not None and local is None:
+        raise _wrong(f"bad{name}_time", time.timezone_column or "", zone or "", EXPECTED)
+    return (None if time.since else texts[LOCAL + name]), local or time
 
 
 def _quoted(value: Value) -> str:

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from lakehouse.config.stream import Stream
 from lakehouse.config.times import TimeColumn
-from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, OTHER, SPELT, time_fields
+from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, LOCAL, OTHER, SINCE, SPELT, ZONE, time_fields
+from lakehouse.ingest.parser.placed_times import END_US, FIRST_US, in_zones, since
 from lakehouse.ingest.parser.plain_values import arrivals, typed_times, within_bounds, within_clock_bounds
 from lakehouse.ingest.parser.texts import time_of
 
@@ -47,8 +48,6 @@ _EXCEL_US = -25_569 * _DAY_US
 _NUMBER = r"^[0-9]{1,7}(?:\.[0-9]{1,17})?$"
 # Days of spreadsheets are doubles: their last digits are less than a millisecond.
 _DAY_MS, _MS_US = 86_400_000, 1_000
-# Years 1 to 9999.
-_FIRST_US, _END_US = -62_135_596_800_000_000, 253_402_300_800_000_000
 
 
 def read_times(texts: dict[str, pa.Array], stream: Stream, listed: pa.Array | None) -> dict[str, pa.Array]:
@@ -60,15 +59,25 @@ def read_times(texts: dict[str, pa.Array], stream: Stream, listed: pa.Array | No
             continue
         parts = [texts[each] for each in time_fields(name, time)]
         joined = pc.binary_join_element_wise(*parts, " ") if len(parts) > 1 else parts[0]
-        found[SPELT + name], found[name] = joined, iso_texts(joined, time)
+        found[SPELT + name], found[LOCAL + name] = joined, iso_texts(joined, time)
+        found[name] = _placed(found[LOCAL + name], name, texts, time)
         if time.fallback is not None:
             arrival = pa.nulls(len(joined), pa.int64())
             if name == EVENT:
                 arrival = arrivals(texts | found, stream, len(joined))[0]
             others = iso_texts(texts[name + OTHER], time)
-            is_right = _are_right(found[name], time, stream, listed, arrival)
-            found[name] = pc.if_else(pa.array(is_right), found[name], others)
+            is_right = pa.array(_are_right(found[name], time, stream, listed, arrival))
+            found[LOCAL + name] = pc.if_else(is_right, found[LOCAL + name], others)
+            found[name] = pc.if_else(is_right, found[name], _placed(others, name, texts, time))
     return texts | found
+
+
+def _placed(local: pa.Array, name: str, texts: dict[str, pa.Array], time: TimeColumn) -> pa.Array:
+    """Return times of which the record tells the zone, or the start, as UTC; all others as they are."""
+    if time.since is None:
+        return in_zones(local, texts[name + ZONE]) if time.timezone_column else local
+    starts = texts[name + SINCE] if time.format is None else formatted_texts(texts[name + SINCE], time.format)
+    return since(local, in_zones(starts, texts[name + ZONE]) if time.timezone_column else starts, time)
 
 
 def _are_right(
@@ -88,10 +97,15 @@ def _are_right(
 
 def iso_texts(texts: pa.Array, time: TimeColumn) -> pa.Array:
     """Return ISO texts of the times, null where there is none or a text is none of the declared form."""
-    if time.format is None and time.unit != "excel":
+    if time.since or (time.format is None and time.unit != "excel"):
         return texts
-    micros, is_time, offset = _excel(texts) if time.format is None else _formatted(texts, time.format)
-    is_time &= (micros >= _FIRST_US) & (micros < _END_US)
+    return formatted_texts(texts, time.format)
+
+
+def formatted_texts(texts: pa.Array, form: str | None) -> pa.Array:
+    """Return ISO texts of times of a format, or without one of spreadsheets' days."""
+    micros, is_time, offset = _excel(texts) if form is None else _formatted(texts, form)
+    is_time &= (micros >= FIRST_US) & (micros < END_US)
     shown = pc.strftime(pa.array(np.where(is_time, micros, 0)).cast(pa.timestamp("us")), "%Y-%m-%dT%H:%M:%S")
     whole = pc.binary_join_element_wise(shown, offset, "")
     return pc.if_else(pa.array(is_time), whole, pa.scalar(None, pa.string()))

@@ -1,19 +1,20 @@
 """Contents of compressed files, in blocks of bounded size however far a file inflates.
 
     .gz, .bz2, .xz, .zst    one stream, or several one after the other
-    .zip                    one file, stored or deflated
+    .zip                    one file, stored or deflated, or those of some names one after the other
 
 Of a file that is damaged or cut off, what comes before the damage is read, and a fault says what is wrong.
 """
 
 import bz2
+import codecs
 import lzma
 import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 BLOCK_BYTES = 8 * 1024 * 1024
 ENDINGS = (".gz", ".bz2", ".xz", ".zst", ".zip")
@@ -25,7 +26,22 @@ _ZEROS = re.compile(rb"\x00*")
 # What xz may take, as its highest usual level asks for 65 MiB; and how large the list of an archive's files may be.
 _XZ_BYTES, _LIST_BYTES = 128 * 1024 * 1024, 1024 * 1024
 _ZSTD_BYTES = 64 * 1024
+# How long a line of a head may be, and how many names of files a fault shows.
+_HEAD_BYTES, _NAMES = 64 * 1024, 3
 _END_OF_ZIP, _COMMENT_BYTES = b"PK\x05\x06", 66_000
+
+
+class Members(NamedTuple):
+    """Choice of an archive's files: those in whose names ``pattern`` is found, by default the only one.
+
+    Each begins with the same ``head`` lines, which are read once; None where several cannot be read as one.
+    """
+
+    pattern: str = ""
+    head: int | None = None
+
+
+ONLY = Members()
 
 
 def is_compressed(name: str) -> bool:
@@ -33,16 +49,19 @@ def is_compressed(name: str) -> bool:
     return name.endswith(ENDINGS)
 
 
-def inflated(file: IO[bytes], name: str, least: int | None = None) -> Iterator[tuple[bytes, str | None]]:
+def inflated(
+    file: IO[bytes], name: str, least: int | None = None, members: Members = ONLY
+) -> Iterator[tuple[bytes, str | None]]:
     """Yield what a compressed file of this name holds, in blocks; the last one of a damaged file has a fault.
 
-    ``least``: the bytes that are put together for a block, by default half of the largest. Raises OSError when the
-    disk or the store fails.
+    ``least``: the bytes that are put together for a block, by default half of the largest. ``members``: of an archive.
+    Raises OSError when the disk or the store fails.
     """
     held, size = list[bytes](), 0
     fault = None
     try:
-        for content in _READERS[name[name.rindex(".") :]](file):
+        ending = name[name.rindex(".") :]
+        for content in _zip(file, members) if ending == ".zip" else _READERS[ending](file):
             held.append(content)
             size += len(content)
             if size >= (least or BLOCK_BYTES // 2) or len(held) >= _PIECES:
@@ -104,24 +123,37 @@ def _zstd(file: IO[bytes]) -> Iterator[bytes]:
             yield block
 
 
-def _zip(file: IO[bytes]) -> Iterator[bytes]:
+def _zip(file: IO[bytes], members: Members) -> Iterator[bytes]:
     _require_short_list(file)
     with zipfile.ZipFile(file) as archive:
-        inside = [
-            each
-            for each in archive.infolist()
-            if not (each.is_dir() or each.filename.startswith("__MACOSX/"))
-        ]
-        if len(inside) != 1:
-            raise zipfile.BadZipFile(f"the archive holds {len(inside)} files; expected one")
-        if inside[0].flag_bits & 1 or inside[0].compress_type not in (
-            zipfile.ZIP_STORED,
-            zipfile.ZIP_DEFLATED,
-        ):
+        first, last, chosen = b"", b"", _chosen(archive, members)
+        for number, name in enumerate(chosen):
+            with archive.open(name) as content:
+                head = b"".join(content.readline(_HEAD_BYTES) for _ in range(members.head or 0))
+                # A file may end without the end of its last line.
+                yield head.removeprefix(codecs.BOM_UTF8) if not number else b"" if last == b"\n" else b"\n"
+                first = first or head.strip()
+                if head.strip() != first:
+                    raise zipfile.BadZipFile(f"{name!r} has another header than {chosen[0]!r}")
+                while block := content.read(BLOCK_BYTES):
+                    yield block
+                    last = block[-1:]
+
+
+def _chosen(archive: zipfile.ZipFile, members: Members) -> list[str]:
+    """Return the names of the files to read, in their order; raises BadZipFile when they cannot be read as one."""
+    files = [
+        each for each in archive.infolist() if not (each.is_dir() or each.filename.startswith("__MACOSX/"))
+    ]
+    chosen = [each for each in files if re.search(members.pattern, each.filename)]
+    if not chosen or len(chosen) > (1 if members.head is None or not members.pattern else len(files)):
+        names = ", ".join(repr(each.filename) for each in files[:_NAMES])
+        which = f"{len(chosen)} of them fit {members.pattern!r}" if members.pattern else "members says which"
+        raise zipfile.BadZipFile(f"the archive holds {len(files)} files ({names}); expected one: {which}")
+    for each in chosen:
+        if each.flag_bits & 1 or each.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise zipfile.BadZipFile("the archive is encrypted, or compressed in another way than deflate")
-        with archive.open(inside[0]) as content:
-            while block := content.read(BLOCK_BYTES):
-                yield block
+    return [each.filename for each in chosen]
 
 
 def _require_short_list(file: IO[bytes]) -> None:
@@ -140,5 +172,4 @@ _READERS: dict[str, Callable[[IO[bytes]], Iterator[bytes]]] = {
     ".bz2": partial(_streams, begin=bz2.BZ2Decompressor),
     ".xz": partial(_streams, begin=partial(lzma.LZMADecompressor, memlimit=_XZ_BYTES)),
     ".zst": _zstd,
-    ".zip": _zip,
 }

@@ -307,8 +307,9 @@ def _sample(path: str, source: Source) -> list[str]:
 def _head(path: str, source: Source) -> Iterator[str]:
     """Yield the lines of a file, each up to some length. Raises EOFError where the file is damaged."""
     rest, mark = b"", "\ufeff"
-    with landed_content.opened(path, landed_content.landing_of(source), object_store.HEAD_BYTES) as content:
-        pieces = inflated(content, path, 1) if is_compressed(path) else _pieces(content)
+    landing = landed_content.landing_of(source)
+    with landed_content.opened(path, landing, object_store.HEAD_BYTES) as content:
+        pieces = inflated(content, path, 1, landing.members) if is_compressed(path) else _pieces(content)
         for block, fault in as_lines(as_utf8(pieces, source.encoding), source):
             *lines, rest = (rest + block).split(b"\n")
             for line in [*lines, rest] if fault else lines:

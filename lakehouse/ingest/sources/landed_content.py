@@ -22,11 +22,12 @@ from contextlib import contextmanager
 from stat import S_ISREG
 from typing import IO, NamedTuple
 
+from lakehouse.config.formats import LINES
 from lakehouse.config.landing import landing_folder
 from lakehouse.config.store_address import address_of, is_remote
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources import object_store
-from lakehouse.ingest.sources.compressed import BLOCK_BYTES, inflated, is_compressed
+from lakehouse.ingest.sources.compressed import BLOCK_BYTES, ONLY, Members, inflated, is_compressed
 from lakehouse.ingest.sources.manifest import Seen
 from lakehouse.storage.stores import store_files
 from lakehouse.storage.stores.store_access import ObjectUnread, StoreUnavailable
@@ -55,7 +56,7 @@ class Landing(NamedTuple):
     """Place where a file landed: ``endpoint`` of its store, None for the usual one, and the ``folder`` it is below.
 
     Without a folder links are followed to anywhere. ``known``: what was listed, None for whatever is there. Of a file
-    that grows its bytes from ``begin`` up to ``end`` are read.
+    that grows its bytes from ``begin`` up to ``end`` are read, of an archive its ``members``.
     """
 
     endpoint: str | None = None
@@ -63,6 +64,7 @@ class Landing(NamedTuple):
     known: Seen | None = None
     begin: int = 0
     end: int | None = None
+    members: Members = ONLY
 
 
 ANYWHERE = Landing()
@@ -72,7 +74,18 @@ def landing_of(source: Source, known: Seen | None = None) -> Landing:
     """Return where the files of a source land, of one that is ``known`` with that."""
     is_folder = not (is_remote(source.path) or source.follow_links)
     folder = landing_folder(source.path) if is_folder else None
-    return Landing(source.endpoint, folder, known if known and known.version else None)
+    members = Members(source.members, _lines_of_head(source)) if source.members else ONLY
+    return Landing(source.endpoint, folder, known if known and known.version else None, members=members)
+
+
+def _lines_of_head(source: Source) -> int | None:
+    """Return how many lines an archive's files begin with that are read once; None where several are not one."""
+    if source.format == "ndjson" or source.format in LINES:
+        return 0
+    is_plain = (
+        source.format == "csv" and not (source.constants or source.comment) and source.encoding != "utf-16"
+    )
+    return {"names": 1, "skip": 1, "none": 0}.get(str(source.header)) if is_plain else None
 
 
 def told(path: str) -> str:
@@ -266,7 +279,7 @@ def blocks(path: str, landing: Landing = ANYWHERE) -> Iterator[tuple[bytes, str 
     """Yield a file's content in blocks; the last of a damaged compressed file has a fault."""
     with opened(path, landing) as file:
         if is_compressed(path):
-            yield from inflated(file, path)
+            yield from inflated(file, path, members=landing.members)
             return
         if landing.begin:
             file.seek(landing.begin)

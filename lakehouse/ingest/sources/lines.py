@@ -23,6 +23,7 @@ from lakehouse.ingest.sources.landed_content import blocks, fault_of, landing_of
 from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.ingest.sources.nfdump import without_remarks
 from lakehouse.ingest.sources.numbered import located_lines
+from lakehouse.ingest.sources.quoted_lines import joined_by_quotes
 from lakehouse.ingest.sources.zeek import without_headers
 from lakehouse.storage.doubtful import AMBIGUOUS
 
@@ -109,7 +110,8 @@ def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
         record = record[:KEPT_BYTES] if len(record) > longest else record
         return iter([pa.record_batch([[1], [record], [fault]], schema=NUMBERED)] if record or fault else [])
     content = as_lines(as_utf8(blocks(path, landing), source.encoding), source)
-    lines = numbered_lines(content, longest, file.known_lines if file.begin else 0)
+    quote = source.quote.encode() if source.quoted_lines else b""
+    lines = numbered_lines(content, longest, file.known_lines if file.begin else 0, quote)
     if source.format == "nfdump":
         return without_remarks(without_head(lines, source))
     if source.format == "zeek":
@@ -120,7 +122,7 @@ def _records(file: LandedFile, source: Source) -> Iterator[pa.RecordBatch]:
 
 
 def numbered_lines(
-    content: Iterable[tuple[bytes, str | None]], longest: int, number: int = 0
+    content: Iterable[tuple[bytes, str | None]], longest: int, number: int = 0, quote: bytes = b""
 ) -> Iterator[pa.RecordBatch]:
     """Yield (source_line int64, record binary, fault string) of the blocks of a text, without line ends.
 
@@ -130,11 +132,23 @@ def numbered_lines(
     read and one more record with the fault ``truncated_file``. Of a line of more than ``longest`` bytes, its end apart,
     the first KEPT_BYTES come with the fault ``too_long``.
 
+    With a ``quote``, lines are one record while one that was opened is not closed.
+
     Memory: some blocks and the longest line, however far a file inflates.
     """
+    lines = _every_line(content, longest, number)
+    if quote:
+        lines = (_with_too_long(each, longest) for each in joined_by_quotes(lines, quote, longest))
+    for batch in lines:
+        yield _without_blank(batch)
+
+
+def _every_line(
+    content: Iterable[tuple[bytes, str | None]], longest: int, number: int
+) -> Iterator[pa.RecordBatch]:
     for block, fault in _whole_line_blocks(content, longest):
         for batch, count in _batches(block, number, fault, longest):
-            yield _without_blank(batch)
+            yield batch
             number += count
 
 

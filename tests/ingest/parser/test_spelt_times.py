@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import calendar
+import math
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -216,3 +218,108 @@ def test_every_month_has_its_english_names() -> None:
     assert [row["event_us"] for row in rows] == [
         micros(datetime(2026, m, 1, tzinfo=UTC)) for m in [*range(1, 13)] * 2
     ]
+
+
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "+05:30", "UTC", "Australia/Lord_Howe")
+
+
+@given(
+    st.lists(
+        st.tuples(st.datetimes(datetime(1970, 1, 2), datetime(2068, 12, 30)), st.sampled_from(ZONES)),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from(["%d.%m.%Y %H:%M:%S", None]),
+)
+def test_a_record_is_read_by_the_clocks_of_the_zone_that_it_names(
+    records: list[tuple[datetime, str]], form: str | None
+) -> None:
+    reading = {"format": form} if form else {"unit": "iso"}
+    both = stream_of({"column": "at", "timezone_column": "tz"} | reading)
+    texts = [moment.strftime(form or "%Y-%m-%d %H:%M:%S") for moment, _ in records]
+
+    rows = rows_of(
+        both, ("at", "tz", "v"), [f"{text};{zone};1" for text, (_, zone) in zip(texts, records, strict=True)]
+    )
+
+    for row, text, (_, zone) in zip(rows, texts, records, strict=True):
+        [one] = rows_of(stream_of({"column": "at", "timezone": zone} | reading), ("at", "v"), [f"{text};1"])
+        assert (row["event_us"], row["reason"]) == (one["event_us"], one["reason"])
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "+02:00"])
+def test_a_time_with_an_offset_needs_no_zone_and_one_without_needs_one_that_exists(zone: str) -> None:
+    stream = stream_of({"column": "at", "unit": "iso", "timezone_column": "tz"})
+    lines = ["2026-07-01T12:00:00Z;;1", "2026-07-01T12:00:00;;1", "2026-07-01T12:00:00;Mars/Base;1"]
+
+    rows = rows_of(stream, ("at", "tz", "v"), [*lines, f"2026-07-01 14:00;{zone};1", f"noon;{zone};1"])
+
+    noon = micros(datetime(2026, 7, 1, 12, tzinfo=UTC))
+    assert [row["event_us"] if row["reason"] is None else row["reason"] for row in rows] == [
+        noon,
+        "bad_event_time",
+        "bad_event_time",
+        noon,
+        "bad_event_time",
+    ]
+    assert rows[2]["detail"].startswith("tz is 'Mars/Base', expected a time zone name")
+
+
+def test_times_that_a_records_clocks_show_twice_or_never_are_rejected_as_such() -> None:
+    stream = stream_of({"column": "at", "unit": "iso", "timezone_column": "tz"}, measures=["v"])
+    lines = ["2026-10-25 02:30;Europe/Berlin;7", "2026-03-29 02:30;Europe/Berlin;7", "2026-03-29 02:30;UTC;7"]
+
+    rows = rows_of(stream, ("at", "tz", "v"), lines)
+
+    assert [row["reason"] for row in rows] == ["ambiguous_time", "skipped_time", None]
+    assert (rows[0]["v"], rows[0]["event_us"]) == (7, micros(datetime(2026, 10, 25, 0, 30, tzinfo=UTC)))
+    assert "in Europe/Berlin" in rows[0]["detail"]
+
+
+@given(
+    st.datetimes(datetime(1975, 1, 1), datetime(2060, 1, 1)),
+    st.decimals(-100_000, 10_000_000, places=6),
+    st.sampled_from([("s", 10**6), ("ms", 1000), ("us", 1)]),
+)
+def test_a_time_since_another_is_exactly_so_many_units_behind_it(
+    start: datetime, count: Decimal, unit: tuple[str, int]
+) -> None:
+    stream = stream_of({"column": "t", "unit": unit[0], "since": "start"})
+
+    [row] = rows_of(stream, ("start", "t", "v"), [f"{start.isoformat(' ')};{count};1"])
+
+    assert row["event_us"] == micros(start.replace(tzinfo=UTC)) + math.floor(count * unit[1])
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (";5;1", "no_event_time"),
+        ("01.07.2026 10:00;;1", "no_event_time"),
+        ("2026-07-01 10:00;5;1", "bad_event_time"),
+        ("01.07.2026 10:00;x;1", "bad_event_time"),
+        ("25.10.2026 02:30;5;1", "bad_event_time"),
+        ("01.07.2026 10:00;1e300;1", "bad_event_time"),
+    ],
+)
+def test_a_time_since_none_is_none(line: str, reason: str) -> None:
+    declared = {"column": "t", "unit": "s", "since": "start", "format": "%d.%m.%Y %H:%M"}
+    stream = stream_of(declared | {"timezone": "Europe/Berlin"})
+
+    [good, row] = rows_of(stream, ("start", "t", "v"), ["01.07.2026 10:00;90;1", line])
+
+    assert good["event_us"] == micros(datetime(2026, 7, 1, 8, 1, 30, tzinfo=UTC))
+    assert row["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("time", "refused"),
+    [
+        ({"column": "at", "unit": "s", "timezone_column": "tz"}, 'only "iso" has one'),
+        ({"column": "at", "unit": "iso", "timezone_column": "tz", "timezone": "Asia/Tokyo"}, "found both"),
+        ({"column": "at", "unit": "iso", "since": "start"}, "a number of unit s, ms, us or ns"),
+    ],
+)
+def test_a_zone_or_a_start_that_means_nothing_is_refused(time: dict[str, str], refused: str) -> None:
+    with pytest.raises((ValueError, AssertionError), match=refused):
+        stream_of(time)

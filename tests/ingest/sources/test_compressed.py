@@ -84,7 +84,7 @@ def test_whatever_stands_in_a_file_stops_nobody(ending: str, content: bytes) -> 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (zipped(b"a", "second.csv"), "the archive holds 2 files; expected one"),
+        (zipped(b"a", "second.csv"), "the archive holds 2 files ('a/rows.csv', 'second.csv'); expected one"),
         (zipped(b"a", method=zipfile.ZIP_LZMA), "compressed in another way than deflate"),
         (zipped(b"a", *(f"{n:0100}" for n in range(8000))), "no archive of one file"),
         (b"a,b\n1,2\n", "no archive of one file"),
