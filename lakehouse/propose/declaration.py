@@ -17,7 +17,7 @@ from lakehouse.config.problems import ConfigError
 from lakehouse.config.stream import Stream
 from lakehouse.propose.columns import Found, columns_of, has_sides, is_named_like_key, time_columns
 from lakehouse.propose.sample import NothingToRead, Sample
-from lakehouse.propose.times import Time, event_time_of, zone_in_names
+from lakehouse.propose.times import Time, event_time_of, zone_column, zone_in_names
 
 _MINUTE_US, _HOUR_US, _DAY_US = 60_000_000, 3_600_000_000, 86_400_000_000
 _DAILY = ("1d", None)
@@ -82,6 +82,8 @@ def proposal_of(
     in_names = zone_in_names(time.names) if time.lacks_offset else None
     if timezone or in_names:
         time.declared["timezone"] = timezone or in_names
+    elif time.lacks_offset and (of_rows := zone_column(sample)):
+        time.declared["timezone_column"] = of_rows
     elif time.lacks_offset:
         time.doubts.append(_WITHOUT_OFFSET)
     own = time_columns(time.names)

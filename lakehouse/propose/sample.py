@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from typing import IO, Any
 
 from lakehouse.config.lines import WHITESPACE
 from lakehouse.ingest.forms.remote_write import samples_of
-from lakehouse.ingest.sources.compressed import inflated, is_compressed
+from lakehouse.ingest.sources.compressed import Members, inflated, is_compressed
 from lakehouse.ingest.sources.files import distinct_names
 from lakehouse.propose.forms import document_of_xml, is_timed, lines_of_form
 
@@ -56,7 +57,8 @@ def sample_of(path: Path) -> Sample:
     Raises NothingToRead when it is empty, or of a kind that has presets or types of its own; OSError when it cannot
     be read.
     """
-    content = b"".join(_pieces(path))
+    members = _members(path) if path.suffix == ".zip" else ""
+    content = b"".join(_pieces(path, members))
     if content[:4] == b"PAR1":
         return _parquet(path)
     if content[257:262] == b"ustar":
@@ -87,6 +89,9 @@ def sample_of(path: Path) -> Sample:
         found = _json(path, filled) if _is_object(filled[0]) and len(filled) > 1 else _document(path, text)
     else:
         found = _delimited(path, filled)
+    if members:
+        found.source["members"] = members
+        found.doubts.append("of the archive, the largest file and those of like names are read, as one file")
     if encoding != "utf-8":
         found.source["encoding"] = encoding
         found.doubts.append(f"bytes that are not UTF-8 are read as {encoding}")
@@ -100,10 +105,21 @@ def _is_remote_write(path: Path, content: bytes) -> bool:
     return False
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _members(path: Path) -> str:
+    """Return an expression for names like that of an archive's largest file, empty where there is one file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            files = {each.filename: each.file_size for each in archive.infolist() if not each.is_dir()}
+    except (OSError, zipfile.BadZipFile, ValueError):
+        return ""
+    largest = max(files, key=files.__getitem__, default="").rpartition("/")[2]
+    return f"(^|/){re.escape(re.split(r'[0-9.]', largest)[0] or largest)}" if len(files) > 1 else ""
+
+
+def _pieces(path: Path, members: str) -> Iterator[bytes]:
     """Yield whole lines from the beginning, the middle and the end of a file; of a compressed one its beginning."""
     with path.open("rb") as file:
-        first = _first_bytes(file, path.name)
+        first = _first_bytes(file, path.name, members)
         yield first if len(first) < _PIECE_BYTES else first[: first.rfind(b"\n") + 1] or first
         size = 0 if is_compressed(path.name) else path.stat().st_size
         for start in (size // 2, size - _PIECE_BYTES // 4) if size > 4 * _PIECE_BYTES else ():
@@ -113,10 +129,10 @@ def _pieces(path: Path) -> Iterator[bytes]:
             yield piece[begin:end]
 
 
-def _first_bytes(file: IO[bytes], name: str) -> bytes:
+def _first_bytes(file: IO[bytes], name: str, members: str) -> bytes:
     if not is_compressed(name):
         return file.read(_PIECE_BYTES)
-    block, fault = next(inflated(file, name), (b"", None))
+    block, fault = next(inflated(file, name, None, Members(members, 1)), (b"", None))
     if fault and not block:
         raise NothingToRead(f"{name}: {fault}")
     return block[:_PIECE_BYTES]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakehouse.algorithms.ingest.zones import is_zone
 from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.parser.plain_values import clock_times
 from lakehouse.ingest.parser.spelt_times import iso_texts, pattern_of
@@ -79,6 +80,8 @@ _POWERS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EXCEL = (32_874, 73_051)  # 1990 and 2100
 _DIFFERENT_US = 60_000_000
 _ASKED = 500
+# Some countries are names of zones, too.
+_ZONE_TEXT = re.compile(r"UTC|GMT|[A-Z][A-Za-z_]+/[A-Za-z0-9_/+-]+|[+-]\d\d:[0-5]\d")
 _ZONE = re.compile(
     r"\b(?:GMT|UTC)(?: ?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2}))?)?(?![A-Za-z0-9])"
 )
@@ -157,6 +160,15 @@ def zone_in_names(names: Sequence[str]) -> str | None:
     hours = int(match["hours"] or 0)
     # The names of such zones count hours to the west.
     return f"Etc/GMT{'-' if match['sign'] == '+' else '+'}{hours}" if hours else "UTC"
+
+
+def zone_column(sample: Sample) -> str | None:
+    """Return the column that has the zone of each row, by its name such as ``Europe/Paris``, or its offset."""
+    for name in sample.names:
+        texts = set(sample.column(name)[:_ASKED])
+        if texts and all(_ZONE_TEXT.fullmatch(text) and is_zone(text) for text in texts):
+            return name
+    return None
 
 
 def _of_column(sample: Sample, name: str, is_sure: bool) -> Time | None:

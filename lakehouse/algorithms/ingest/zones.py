@@ -23,3 +23,12 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise ValueError(f"expected {EXPECTED}") from error
+
+
+def is_zone(name: str) -> bool:
+    """Return whether a text is the name of a zone, or an offset."""
+    try:
+        zone_of(name)
+    except ValueError:
+        return False
+    return True

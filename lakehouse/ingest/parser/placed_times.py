@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.algorithms.ingest.zones import zone_of
+from lakehouse.algorithms.ingest.zones import is_zone
 from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.parser.plain_values import typed_times
 from lakehouse.ingest.parser.texts import clock_change, is_long, time_of
@@ -51,15 +51,6 @@ def local_time_column(time: TimeColumn, zone: str | None) -> TimeColumn | None:
         if zone and is_zone(zone)
         else None
     )
-
-
-def is_zone(name: str) -> bool:
-    """Return whether a text is the name of a zone, or an offset."""
-    try:
-        zone_of(name)
-    except ValueError:
-        return False
-    return True
 
 
 def utc_texts(micros: Micros, is_time: Mask) -> pa.Array:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import tomllib
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -346,6 +347,23 @@ def test_a_key_that_rows_do_not_need_and_one_of_numbers_are_doubts_that_are_told
     assert any("host a: whole numbers are read as a key" in doubt for doubt in found["doubts"])
 
 
+def test_of_an_archive_the_largest_file_and_those_named_like_it_are_declared(
+    called: Tidemark, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(tmp_path / "station.zip", "w") as archive:
+        archive.writestr("about.txt", "what a station is\n" * 5)
+        for month in (1, 2):
+            lines = (f"2026-0{month}-{day:02}T00:00:00Z,{day / 2}" for day in range(1, 20))
+            archive.writestr(f"data/values_2026{month}.csv", rows_of("at,temp", lines))
+
+    found = json.loads(called("add", tmp_path / "station.zip", "--json").stdout)
+
+    source = tomllib.loads(found["toml"])["streams"]["station"]["source"]
+    assert source["members"] == "(^|/)values_"
+    assert found["trial"]["accepted"] == found["trial"]["rows"] == 38
+    assert any("the largest file and those of like names" in doubt for doubt in found["doubts"])
+
+
 def rows_of(head: str, lines: Iterable[str]) -> str:
     return f"{head}\n" + "".join(f"{line}\n" for line in lines)
 
@@ -394,6 +412,14 @@ TOLD: dict[str, tuple[str, dict[str, Any], str]] = {
             (f"{1769904000 + n},s{n % 17},x{n % 13},{n % 5}.5" for n in range(221)),
         ),
         {"groupings": [["station"], ["sensor"], []]},
+        "",
+    ),
+    "a column has the zone of each row": (
+        rows_of(
+            "at,tz,v",
+            (f"2026-02-01 00:{n:02}:00,{('Europe/Berlin', 'Asia/Tokyo')[n % 2]},{n}.5" for n in range(40)),
+        ),
+        {"event_time": {"column": "at", "unit": "iso", "timezone_column": "tz"}, "measures": ["v"]},
         "",
     ),
     "few words among numbers, and a column of one sentinel, are missing values": (
