@@ -54,7 +54,9 @@ class Proposal:
 
         Raises ConfigError when its zone, or what was found, is none that a declaration can have.
         """
-        source = {**self.table["source"], "path": str(folder.absolute() / self.table["source"]["path"])}
+        source = dict(self.table["source"])
+        if "path" in source:
+            source["path"] = str(folder.absolute() / source["path"])
         table: dict[str, Any] = {**self.table, "name": self.name, "source": source}
         try:
             stream = Stream.model_validate(table)

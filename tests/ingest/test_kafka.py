@@ -4,6 +4,8 @@ import io
 import json
 import shutil
 import struct
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -621,3 +623,53 @@ def test_a_time_that_nobody_asks_for_costs_no_message(kafka: Broker, lake: Make)
     assert counts["batches"] == 1
     assert read_set_aside(stream.settings.layout) == []
     assert [event // US - T0 for (event,) in stream.rows("raw", "event_us")] == list(range(2 * few))
+
+
+def test_a_topic_is_declared_by_its_first_and_last_messages_and_ingested(
+    kafka: Broker, session: SparkSession, tmp_path: Path
+) -> None:
+    kafka.create("unknown", 2)
+    readings = [
+        Message(
+            json.dumps({"at": f"2026-02-01T00:00:{n % 60:02}Z", "meter": f"m{n % 3}", "kw": n / 4}).encode(),
+            None,
+            n % 2,
+        )
+        for n in range(60)
+    ]
+    kafka.send("unknown", readings)
+
+    ended = added(tmp_path, "unknown", "--servers", kafka.servers)
+
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert (found["trial"]["rows"], found["trial"]["accepted"]) == (60, 60)
+    settings = load_settings(tmp_path / "tidemark.toml")
+    stream = Lake(session, settings, "unknown")
+    assert (settings.stream("unknown").keys, settings.stream("unknown").measures) == (("meter",), ("kw",))
+    assert balance(stream.ingest()) == (60, 60, 0, 0)
+
+
+def test_a_topic_that_cannot_be_declared_says_why(kafka: Broker, tmp_path: Path) -> None:
+    kafka.create("empty", 1)
+    kafka.create("fields", 1)
+    kafka.send("fields", [Message(f"2026-02-01T00:00:{n:02}Z,{n}".encode()) for n in range(20)])
+
+    said = {
+        topic: added(tmp_path, topic, "--servers", kafka.servers) for topic in ("empty", "fields", "none")
+    }
+    said["option"] = added(tmp_path, "empty", "--servers", kafka.servers, "--option", "x")
+
+    assert {ended.returncode for ended in said.values()} == {2}
+    assert "it has no message yet" in said["empty"].stdout
+    assert "declare source.fields" in said["fields"].stdout
+    assert "has no topic none" in said["none"].stdout
+    assert "expected NAME=VALUE" in said["option"].stdout
+    assert not (tmp_path / "tidemark.toml").exists()
+
+
+def added(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lakehouse.cli", "--config", str(folder / "tidemark.toml")]
+    return subprocess.run(
+        [*command, "add", *arguments, "--json"], capture_output=True, text=True, timeout=120, check=False
+    )

@@ -1,4 +1,4 @@
-"""``tidemark add``: declare a stream by looking at its files."""
+"""``tidemark add``: declare a stream by looking at its files, or at messages of its topic."""
 
 from __future__ import annotations
 
@@ -20,35 +20,41 @@ EXAMPLES = (
     "tidemark add data.csv",
     "tidemark add landing/meters --name meters --timezone Europe/Berlin",
     "tidemark add data.csv --dry-run",
+    "tidemark add readings --servers broker:9092",
 )
 _TRIED_ROWS = 100_000
 
 
 def add(
     context: typer.Context,
-    path: Annotated[Path, typer.Argument(help="A file, or a folder of files of one kind.")],
+    path: Annotated[Path, typer.Argument(help="A file, a folder of files of one kind, or a topic.")],
     name: Annotated[str, typer.Option(help="Name of the stream [default: that of the file or folder].")] = "",
     timezone: Annotated[str, typer.Option(help="Zone of the clock that wrote times without an offset.")] = "",
+    servers: Annotated[str, typer.Option(help="Of a topic: where Kafka's brokers are, by commas.")] = "",
+    option: Annotated[
+        list[str] | None, typer.Option(help="Of a topic: an option of the client, NAME=VALUE; $'{VARIABLE}'.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the declaration; write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Declare a stream by looking at its files.
+    """Declare a stream by looking at its files, or at messages of its topic.
 
     Looks at the beginning, the middle and the end of a file, and of a folder at the first, middle and last file:
-    encoding, separator, header, the event time, types, keys, measures and counters. The declaration is appended to
+    encoding, separator, header, the event time, types, keys, measures and counters. Of a topic (--servers) it looks at
+    the first and the last messages of each partition. The declaration is appended to
     tidemark.toml with comments on what is not sure, and tried on these files. Nothing is ingested.
     """
     from lakehouse.config.config_paths import read_toml
     from lakehouse.propose.columns import plain_name
-    from lakehouse.propose.trial import tried
 
     config = globals_of(context).config_file()
     chosen = name or plain_name(path.name.split(".")[0], "stream", "s_")
-    files = _files(path)
-    proposal = _proposed(path, files, chosen, config.parent, timezone)
-    if config.is_file() and proposal.name in read_toml(config).get("streams", {}):
-        raise WrongUsage(f"{config} declares a stream {proposal.name!r} already; --name gives another one")
-    trial = tried(proposal.stream(config.parent), files, _TRIED_ROWS)
+    if config.is_file() and chosen in read_toml(config).get("streams", {}):
+        raise WrongUsage(f"{config} declares a stream {chosen!r} already; --name gives another one")
+    if servers:
+        proposal, trial = _of_topic(str(path), servers, option or [], chosen, config.parent, timezone)
+    else:
+        proposal, trial = _of_files(path, _files(path), chosen, config.parent, timezone)
     if not dry_run:
         _append(config, proposal.toml())
     if as_json:
@@ -56,6 +62,43 @@ def add(
         print_json(facts | {"doubts": list(proposal.doubts), "trial": trial.as_dict()})
         return
     _print(proposal, trial, None if dry_run else config)
+
+
+def _of_files(
+    path: Path, files: list[Path], name: str, folder: Path, timezone: str
+) -> tuple[Proposal, Trial]:
+    from lakehouse.propose.trial import tried
+
+    proposal = _proposed(path, files, name, folder, timezone)
+    return proposal, tried(proposal.stream(folder), files, _TRIED_ROWS)
+
+
+def _of_topic(
+    topic: str, servers: str, options: list[str], name: str, folder: Path, timezone: str
+) -> tuple[Proposal, Trial]:
+    from tempfile import TemporaryDirectory
+
+    from lakehouse.ingest.sources.kafka import BrokerFailed, VariableMissing
+    from lakehouse.propose.sample import NothingToRead
+    from lakehouse.propose.topic import of_topic, source_of, write_sample
+
+    try:
+        source = source_of(topic, servers.split(","), dict(_option(each) for each in options))
+        with TemporaryDirectory() as place:
+            file = write_sample(source, Path(place))
+            proposal, trial = _of_files(file, [file], name, Path(place), timezone)
+        proposal = of_topic(proposal, source)
+    except (NothingToRead, BrokerFailed, VariableMissing, ValueError) as error:
+        raise WrongUsage(str(error)) from None
+    proposal.stream(folder)
+    return proposal, trial
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, is_one, value = text.partition("=")
+    if not is_one:
+        raise WrongUsage(f"--option {text}: expected NAME=VALUE, such as security.protocol=SASL_SSL")
+    return name, value
 
 
 def _files(path: Path) -> list[Path]:
