@@ -83,10 +83,10 @@ def _of_topic(
     from lakehouse.propose.topic import of_topic, source_of, write_sample
 
     try:
-        source = source_of(topic, servers.split(","), dict(_option(each) for each in options))
-        with TemporaryDirectory() as place:
-            file = write_sample(source, Path(place))
-            proposal, trial = _of_files(file, [file], name, Path(place), timezone)
+        source = source_of(topic, servers.split(","), dict(map(_option, options)))
+        with TemporaryDirectory() as sampled:
+            file = write_sample(source, Path(sampled))
+            proposal, trial = _of_files(file, [file], name, Path(sampled), timezone)
         proposal = of_topic(proposal, source)
     except (NothingToRead, BrokerFailed, VariableMissing, ValueError) as error:
         raise WrongUsage(str(error)) from None
