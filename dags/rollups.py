@@ -28,11 +28,13 @@ def rollups(home: AirflowHome) -> Any:
 
     @choice
     def choose(events: str, params: Any = None) -> list[str]:
-        from jobs.running.chosen import chosen_streams
+        from jobs.running.chosen import begun_streams, chosen_streams
 
-        # A range can be rebuilt beside a service: it waits for the service's own builds.
-        is_rebuilt = params["from"] or params["to"]
-        return chosen_streams(params) if is_rebuilt else unserved(params, "stream", events)
+        if not (params["from"] or params["to"]):
+            return unserved(params, "stream", events)
+        # A range can be rebuilt beside a service: it waits for the service's own builds. Of a stream that nothing has
+        # come of yet there is none, which is a fault only where no other is asked for.
+        return begun_streams(params) or chosen_streams(params)
 
     @step(multiple_outputs=False, post_execute=report)
     def build(stream: str, params: Any = None) -> dict[str, Any]:
