@@ -105,7 +105,7 @@ def proposal_of(
         doubts.append(
             "no columns tell rows apart: a file that comes twice under another content counts twice"
         )
-    table: dict[str, Any] = {"event_time": _event_time(time, own)}
+    table: dict[str, Any] = {"event_time": _event_time(time, own)} | _lateness(time)
     table |= {"identity": identity} if identity else {}
     table |= {"keys": keys} if keys else {}
     table |= {"measures": measures} if measures else {}
@@ -229,6 +229,16 @@ def _event_time(time: Time, own: Mapping[str, str]) -> dict[str, Any]:
     names = [own[name] for name in time.names]
     place = {"columns": names} if len(names) > 1 else {"column": names[0]}
     return place | {key: value for key, value in time.declared.items() if key not in ("column", "columns")}
+
+
+def _lateness(time: Time) -> dict[str, Any]:
+    """Return when rows arrived, and how late they are to be expected where a day is not enough."""
+    if time.arrival is None or time.arrival.names[0].isdigit():
+        return {}
+    zone = {key: time.declared[key] for key in ("timezone", "timezone_column") if key in time.declared}
+    declared = {"arrival_time": time.arrival.declared | (zone if time.arrival.lacks_offset else {})}
+    late = time.most_late_us / _DAY_US
+    return declared | ({"latest": _spelt(late)} if late > 1 else {})
 
 
 def _declared_columns(

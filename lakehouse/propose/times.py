@@ -1,5 +1,7 @@
 """The event time among columns of texts: its unit or format, in one column or in two."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -85,6 +87,7 @@ _ZONE_TEXT = re.compile(r"UTC|GMT|[A-Z][A-Za-z_]+/[A-Za-z0-9_/+-]+|[+-]\d\d:[0-5
 _ZONE = re.compile(
     r"\b(?:GMT|UTC)(?: ?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2}))?)?(?![A-Za-z0-9])"
 )
+_ARRIVAL = re.compile(r"receiv|arriv|ingest|server|upload|insert", re.IGNORECASE)
 _DIGITS = re.compile(r"\d.*\d.*\d")
 
 
@@ -93,7 +96,8 @@ class Time:
     """An event time: what the declaration says of it, microseconds of the sample's rows, and what is not sure.
 
     ``lacks_offset``: some text says of no offset from UTC. ``others``: columns that could be the event time, too.
-    ``span_us``: how far the last row of the sample is from its first ones.
+    ``arrival``: when rows were received, where a column says so. ``span_us``: how far the last row of the sample is
+    from its first ones.
     """
 
     declared: dict[str, Any]
@@ -102,6 +106,7 @@ class Time:
     lacks_offset: bool = False
     others: tuple[str, ...] = ()
     span_us: int = 0
+    arrival: Time | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,6 +124,12 @@ class Time:
         steps = sorted(right - left for left, right in pairwise(sorted(set(self.micros))))
         return steps[len(steps) // 2] if steps else 0
 
+    @property
+    def most_late_us(self) -> int:
+        """The longest time from an event to its arrival, 0 where none is known."""
+        late = zip(self.arrival.micros, self.micros, strict=True) if self.arrival else ()
+        return max((received - event for received, event in late), default=0)
+
 
 def event_time_of(sample: Sample, is_sure: bool = True) -> Time | None:
     """Return the event time of a sample, None where no column is one.
@@ -133,10 +144,22 @@ def event_time_of(sample: Sample, is_sure: bool = True) -> Time | None:
         return None
     time = found[0]
     time.span_us = _span_of(sample, time)
+    time.arrival = next((other for other in found[1:] if _is_arrival(other, time)), None)
+    if time.arrival:
+        time.doubts.append(f"{time.arrival.names[0]} is read as the time of arrival")
     time.others = tuple(other.names[0] for other in found[1:])
-    if time.others:
-        time.doubts.append(f"{', '.join(time.others)} could be the event time, too")
+    if doubtful := [other.names[0] for other in found[1:] if other is not time.arrival]:
+        time.doubts.append(f"{', '.join(doubtful)} could be the event time, too")
     return time
+
+
+def _is_arrival(other: Time, event: Time) -> bool:
+    """Return whether a column is named like a time of arrival, and in each row not before the event."""
+    if len(other.names) > 1 or not _ARRIVAL.search(other.names[0]) or _ARRIVAL.search(event.names[0]):
+        return False
+    if len(other.micros) != len(event.micros):
+        return False
+    return all(received >= at for received, at in zip(other.micros, event.micros, strict=True))
 
 
 def _span_of(sample: Sample, time: Time) -> int:

@@ -422,6 +422,14 @@ TOLD: dict[str, tuple[str, dict[str, Any], str]] = {
         {"event_time": {"column": "at", "unit": "iso", "timezone_column": "tz"}, "measures": ["v"]},
         "",
     ),
+    "when rows were received, and how late, is what a column says": (
+        rows_of(
+            "at,received_at,v",
+            (f"2026-02-01T00:{n:02}:00Z,2026-02-0{1 + n // 12}T01:00:00Z,{n % 7}.5" for n in range(40)),
+        ),
+        {"arrival_time": {"column": "received_at", "unit": "iso"}, "latest": "4d"},
+        "received_at is read as the time of arrival",
+    ),
     "few words among numbers, and a column of one sentinel, are missing values": (
         rows_of("ts,a,b", (f"{1769904000 + n},{'Error' if n == 5 else n},-9999" for n in range(40))),
         {"measures": ["a", "b"]},
