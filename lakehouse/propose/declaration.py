@@ -1,7 +1,7 @@
 """A declaration as TOML with comments, of what a sample shows, and what nobody can be sure of."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -33,6 +33,8 @@ _MOST_DAYS = {"1m": 92, "15m": 1830, "1h": 9150}
 _STEPS = ((_DAY_US, "d"), (_HOUR_US, "h"), (_MINUTE_US, "m"), (1_000_000, "s"), (1_000, "ms"))
 _OLD = ["1850-01-01", "2100-01-01"]
 _MOST_VALUES = 100
+# Up to this share, rows that are equal throughout were sent twice; more of them are events of their own.
+_MOST_TWICE = 0.01
 _WITHOUT_OFFSET = "times have no offset: they are read as UTC unless timezone says where the clock is"
 # Lines of units or widths that may stand between names and data.
 _MOST_SKIPPED = 3
@@ -101,6 +103,8 @@ def proposal_of(
     doubts += [doubt for other in others for doubt in _differences(sample, time, columns, own, other)]
     identity = _identity(sample, own, columns)
     doubts += _needless(sample, own, columns)
+    if identity and (twice := len(sample.rows) - len(_distinct(sample))):
+        doubts.append(f"{twice} of {len(sample.rows):,} rows are there twice: they count once")
     if identity is None and measures:
         doubts.append(
             "no columns tell rows apart: a file that comes twice under another content counts twice"
@@ -178,15 +182,21 @@ def _identity(sample: Sample, times: Mapping[str, str], columns: Sequence[Found]
 
 
 def _repeats(sample: Sample, names: Sequence[str]) -> int:
-    """Return how many rows of a sample have the values of another one."""
-    places = [sample.names.index(name) for name in names]
-    return len(sample.rows) - len({tuple(row[place] for place in places) for row in sample.rows})
+    """Return how many rows of a sample have the values of another one; of few that are equal throughout one counts."""
+    places, rows = [sample.names.index(name) for name in names], _distinct(sample)
+    return len(rows) - len({tuple(row[place] for place in places) for row in rows})
+
+
+def _distinct(sample: Sample) -> Collection[tuple[str, ...]]:
+    """Return the rows of a sample, without those that came twice where these are few."""
+    rows = set(sample.rows)
+    return rows if len(sample.rows) - len(rows) <= _MOST_TWICE * len(rows) else sample.rows
 
 
 def _groupings(sample: Sample, columns: Sequence[Found]) -> list[list[str]]:
     """Return all keys together; where hardly a row shares them, each of few values, and none."""
     keys = [each for each in columns if each.role == "key"]
-    rows = len(sample.rows)
+    rows = len(_distinct(sample))
     if len(keys) == 1 or 3 * (rows - _repeats(sample, [each.title for each in keys])) <= rows:
         return [[each.name for each in keys], []]
     few = [each.name for each in keys if len(set(sample.column(each.title))) <= _MOST_VALUES]

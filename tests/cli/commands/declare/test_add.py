@@ -430,6 +430,16 @@ TOLD: dict[str, tuple[str, dict[str, Any], str]] = {
         {"arrival_time": {"column": "received_at", "unit": "iso"}, "latest": "4d"},
         "received_at is read as the time of arrival",
     ),
+    "a row that was sent twice counts once": (
+        rows_of("ts,meter,v", (f"{1769904000 + 60 * (n - n // 139)},a,{n - n // 139}.5" for n in range(140))),
+        {"identity": ["ts", "meter"]},
+        "1 of 140 rows are there twice: they count once",
+    ),
+    "events that are alike are events": (
+        rows_of("ts,meter,v", (f"{1769904000 + 60 * (n // 2)},a,{n // 2 % 5}.5" for n in range(140))),
+        {"measures": ["v"]},
+        "no columns tell rows apart",
+    ),
     "few words among numbers, and a column of one sentinel, are missing values": (
         rows_of("ts,a,b", (f"{1769904000 + n},{'Error' if n == 5 else n},-9999" for n in range(40))),
         {"measures": ["a", "b"]},
