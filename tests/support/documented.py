@@ -20,7 +20,7 @@ from lakehouse.cli.app import app, call
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # A block in a fence, or indented.
-BLOCK = re.compile(r"^```[a-z]*\n(.*?)^```|((?:^ {4}.*\n)+)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```[a-z]*\n(.*?)^```|((?:^ {4}[^\n]*\n)+)", re.MULTILINE | re.DOTALL)
 LINE = re.compile(r"^(?: {4}|\$ |\$ \.venv/bin/|\.venv/bin/)?tidemark ((?:[^\s#]).*)$")
 # README lists each command with its purpose, two spaces or more behind it; tests/test_documents.py checks that list.
 LISTED = re.compile(r"^ {4}tidemark [a-z-]+ {2,}(?!#)")
@@ -38,6 +38,8 @@ HOMES = {
 # The same of single streams in the other documents.
 STREAMS = {"water": "water", "'rooms'": "real"}
 NOT_RUN = {
+    "add data.csv": "declares the reader's file; tests/cli/test_second_session.py does",
+    "plot data": "draws the reader's file; tests/cli/test_second_session.py does",
     "run": "the home is what it made",
     "serve": "runs until it is ended; tests/end_to_end/test_serve.py runs it",
     "web": "runs until it is ended; tests/web asks it",
