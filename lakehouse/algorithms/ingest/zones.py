@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta, timezone, tzinfo
 from functools import cache
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 EXPECTED = 'a time zone name such as "Europe/Paris", or an offset such as "+05:30"'
 _OFFSET = re.compile(r"([+-])(\d\d):([0-5]\d)")
@@ -25,8 +25,18 @@ def zone_of(name: str) -> tzinfo:
         raise ValueError(f"expected {EXPECTED}") from error
 
 
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
 def is_zone(name: str) -> bool:
-    """Return whether a text is the name of a zone, or an offset."""
+    """Return whether a text is the name of a zone, or an offset.
+
+    Cost: a look into a set, so that texts of records may be asked about.
+    """
+    if not _OFFSET.fullmatch(name):
+        return name in _names()
     try:
         zone_of(name)
     except ValueError:

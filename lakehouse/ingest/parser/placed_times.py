@@ -23,14 +23,19 @@ FIRST_US, END_US = -62_135_596_800_000_000, 253_402_300_800_000_000
 def in_zones(texts: pa.Array, zones: pa.Array) -> pa.Array:
     """Return local ISO times as UTC by the clocks of their record's zone, null where these do not show them once.
 
-    A text with an offset needs no zone.
+    A text with an offset needs no zone. Cost: a look at each distinct text of a zone, a pass for each zone that exists.
     """
     known = pc.fill_null(zones, "").dictionary_encode()
+    names = [name if is_zone(name) else None for name in known.dictionary.to_pylist()]
+    # Texts that are no zone are of one group, however many there are.
+    groups: list[str | None] = [None, *(name for name in names if name)]
+    numbers = iter(range(1, len(groups)))
+    which = np.array([next(numbers) if name else 0 for name in names], np.int64)[known.indices.to_numpy()]
+    order = np.argsort(which, kind="stable")
     micros, is_time = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.bool_)
-    which = known.indices.to_numpy()
-    for number, name in enumerate(known.dictionary.to_pylist()):
-        at = np.flatnonzero(which == number)
-        zone = name if is_zone(name) else None
+    for zone, at in zip(
+        groups, np.split(order, np.cumsum(np.bincount(which, minlength=len(groups)))[:-1]), strict=True
+    ):
         micros[at], is_time[at] = _moments(texts.take(pa.array(at)), zone)
     return utc_texts(micros, is_time)
 

@@ -265,6 +265,15 @@ def test_a_time_with_an_offset_needs_no_zone_and_one_without_needs_one_that_exis
     assert rows[2]["detail"].startswith("tz is 'Mars/Base', expected a time zone name")
 
 
+def test_as_many_zones_that_do_not_exist_as_lines_cost_no_more_than_one() -> None:
+    stream = stream_of({"column": "at", "unit": "iso", "timezone_column": "tz"})
+    lines = [f"2026-07-01 12:00:00Z;x{number};1" for number in range(30_000)]
+
+    rows = rows_of(stream, ("at", "tz", "v"), lines)
+
+    assert {row["event_us"] for row in rows} == {micros(datetime(2026, 7, 1, 12, tzinfo=UTC))}
+
+
 def test_times_that_a_records_clocks_show_twice_or_never_are_rejected_as_such() -> None:
     stream = stream_of({"column": "at", "unit": "iso", "timezone_column": "tz"}, measures=["v"])
     lines = ["2026-10-25 02:30;Europe/Berlin;7", "2026-03-29 02:30;Europe/Berlin;7", "2026-03-29 02:30;UTC;7"]
