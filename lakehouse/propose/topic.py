@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from lakehouse.config.stream import Source
 from lakehouse.ingest.sources.kafka import Broker
 from lakehouse.ingest.sources.manifest import OffsetRange
@@ -17,7 +19,10 @@ _MESSAGES, _PARTITIONS = 200, 8
 
 
 def source_of(topic: str, servers: Sequence[str], options: Mapping[str, str]) -> Source:
-    """Return the source of a topic; raises ValidationError when an option is none that a declaration can have."""
+    """Return the source of a topic; raises ValueError when an option is none that a declaration can have.
+
+    Its message does not show values, of which one may be a secret.
+    """
     declared = {
         "kind": "kafka",
         "servers": servers,
@@ -25,7 +30,10 @@ def source_of(topic: str, servers: Sequence[str], options: Mapping[str, str]) ->
         "format": "ndjson",
         "options": options,
     }
-    return Source.model_validate(declared)
+    try:
+        return Source.model_validate(declared)
+    except ValidationError as error:
+        raise ValueError("; ".join(each["msg"] for each in error.errors(include_input=False))) from None
 
 
 def write_sample(source: Source, folder: Path) -> Path:

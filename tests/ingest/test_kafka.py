@@ -659,12 +659,17 @@ def test_a_topic_that_cannot_be_declared_says_why(kafka: Broker, tmp_path: Path)
         topic: added(tmp_path, topic, "--servers", kafka.servers) for topic in ("empty", "fields", "none")
     }
     said["option"] = added(tmp_path, "empty", "--servers", kafka.servers, "--option", "x")
+    said["secret"] = added(
+        tmp_path, "fields", "--servers", kafka.servers, "--option", f"sasl.password={PASSWORD}"
+    )
 
     assert {ended.returncode for ended in said.values()} == {2}
     assert "it has no message yet" in said["empty"].stdout
     assert "declare source.fields" in said["fields"].stdout
     assert "has no topic none" in said["none"].stdout
     assert "expected NAME=VALUE" in said["option"].stdout
+    assert "a secret comes from the environment" in said["secret"].stdout
+    assert PASSWORD not in said["secret"].stdout + said["secret"].stderr
     assert not (tmp_path / "tidemark.toml").exists()
 
 

@@ -23,6 +23,7 @@ EXAMPLES = (
     "tidemark add readings --servers broker:9092",
 )
 _TRIED_ROWS = 100_000
+_SECRET = re.compile("password|secret|token")
 
 
 def add(
@@ -98,6 +99,11 @@ def _option(text: str) -> tuple[str, str]:
     name, is_one, value = text.partition("=")
     if not is_one:
         raise WrongUsage(f"--option {text}: expected NAME=VALUE, such as security.protocol=SASL_SSL")
+    if _SECRET.search(name) and "${" not in value:
+        # It would be in the declaration, and in the shell's history.
+        raise WrongUsage(
+            f"--option {name}: a secret comes from the environment; expected {name}='${{VARIABLE}}'"
+        )
     return name, value
 
 
