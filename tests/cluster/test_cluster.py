@@ -24,11 +24,11 @@ import pytest
 from infra.loopback_cluster import LIGHTLY, LoopbackCluster, free_port, loopback_cluster
 from jobs import maintain, maintain_queries
 from lakehouse.settings import Settings, load_settings
-from lakehouse.storage.crashpoint import TASK_POINTS
 from lakehouse.storage.tables.table_log import files_between
 from tests.cluster.isolated import CODE, ROOT, bare_python, hiding, knows_the_project, with_faults
 from tests.cluster.life import begin, content, lead, streams_of
 from tests.queries.laws import EXAMPLES
+from tests.support.crash_points import TASK_POINTS
 from tests.support.stores.s3 import BUCKET, require_jars, running
 
 if TYPE_CHECKING:

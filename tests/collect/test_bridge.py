@@ -17,9 +17,9 @@ import pytest
 
 from lakehouse.collect.bridge import bridge as land
 from lakehouse.settings import load_settings
-from lakehouse.storage.crashpoint import LANDING_POINTS
 from lakehouse.storage.layout import Home
 from tests.support.brokers.mqtt import Bridge, Broker, numbered, publisher, wait_for
+from tests.support.crash_points import LANDING_POINTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 Bridged = Callable[..., Bridge]

@@ -11,10 +11,10 @@ import pytest
 from jobs import build_rollups, ingest, publish
 from lakehouse.settings import Settings, load_settings
 from lakehouse.storage.corrections import read_corrections
-from lakehouse.storage.crashpoint import CORRECTION_POINTS, RETENTION_POINTS
 from tests.end_to_end import correcting, pipeline
 from tests.end_to_end.test_crashes import T0
 from tests.support import killing
+from tests.support.crash_points import CORRECTION_POINTS, RETENTION_POINTS
 from tests.support.readings import declared
 
 if TYPE_CHECKING:

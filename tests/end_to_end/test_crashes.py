@@ -17,13 +17,13 @@ from lakehouse.spark import tables
 from lakehouse.storage.control import place
 from lakehouse.storage.control.seal import PROPERTY, require_leases, seal_tables
 from lakehouse.storage.control.session import LeaseLost
-from lakehouse.storage.crashpoint import CRASH_POINTS
 from lakehouse.storage.tables import table_commits, table_replacement
 from tests.end_to_end import pipeline
 from tests.end_to_end.pipeline import JOBS
 from tests.storage.control.conftest import server
 from tests.storage.control.postgres import Postgres
 from tests.support import killing
+from tests.support.crash_points import CRASH_POINTS
 from tests.support.readings import declared
 
 if TYPE_CHECKING:

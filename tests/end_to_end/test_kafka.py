@@ -18,11 +18,11 @@ from lakehouse.ingest.sources.kafka import BrokerFailed
 from lakehouse.ingest.sources.manifest_store import ManifestStore
 from lakehouse.settings import load_settings
 from lakehouse.spark import tables
-from lakehouse.storage.crashpoint import CRASH_POINTS
 from tests.conftest import compile_plans
 from tests.end_to_end import pipeline
 from tests.end_to_end.test_crashes import kill
 from tests.support.brokers.kafka import Broker, Message, broker
+from tests.support.crash_points import CRASH_POINTS
 from tests.support.folded import folded, rows_of
 
 if TYPE_CHECKING:

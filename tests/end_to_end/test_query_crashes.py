@@ -26,9 +26,9 @@ from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.settings import Settings
 from lakehouse.storage.control.lease import is_held, lease
-from lakehouse.storage.crashpoint import ROUND_POINTS
 from lakehouse.storage.tables.table_log import read_rows
 from tests.support import killing
+from tests.support.crash_points import ROUND_POINTS
 from tests.support.readings import declared
 from tests.support.table_rows import arrow_rows, named_rows, table_rows
 from tests.support.taking_in import take_in

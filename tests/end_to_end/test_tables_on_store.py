@@ -22,13 +22,13 @@ from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
-from lakehouse.storage.crashpoint import CRASH_POINTS
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import StorePath
 from lakehouse.storage.tables.integrity import damage_in, tables_of
 from lakehouse.storage.tables.table_commits import open_table
 from lakehouse.storage.tables.table_log import read_log, read_rows
 from tests.end_to_end.pipeline import digest
+from tests.support.crash_points import CRASH_POINTS
 from tests.support.folded import folded, rows_of
 from tests.support.killing import kill_fresh
 from tests.support.stores.s3 import BUCKET, S3, SECRET, named, require_jars

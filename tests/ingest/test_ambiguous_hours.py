@@ -20,10 +20,10 @@ from lakehouse.serving.ask.question import Answer, AskError, Question
 from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.settings import load_settings
 from lakehouse.spark.session import build_session
-from lakehouse.storage.crashpoint import AMBIGUOUS_POINTS
 from lakehouse.web.prometheus.evaluate import evaluated
 from lakehouse.web.prometheus.promql import RangeQuestion, parsed
 from lakehouse.web.questions import ask_rows
+from tests.support.crash_points import AMBIGUOUS_POINTS
 from tests.support.table_rows import table_rows
 
 CONFIG = """

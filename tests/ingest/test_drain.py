@@ -15,8 +15,8 @@ import pytest
 from lakehouse.ingest.sources import lines
 from lakehouse.ingest.sources.manifest import LandedFile
 from lakehouse.ingest.sources.manifest_store import ManifestStore
-from lakehouse.storage.crashpoint import SPLIT_POINTS
 from lakehouse.storage.set_aside import read_set_aside
+from tests.support.crash_points import SPLIT_POINTS
 from tests.support.killing import kill
 from tests.support.readings_lake import Lake
 

@@ -19,8 +19,8 @@ from jobs import build_rollups, ingest, maintain, requeue, retract
 from lakehouse.corrections.retract import Wrong
 from lakehouse.settings import Settings
 from lakehouse.storage.corrections import REVISE, read_corrections
-from lakehouse.storage.crashpoint import REVISION_POINTS
 from tests.support import killing
+from tests.support.crash_points import REVISION_POINTS
 from tests.support.table_rows import table_rows
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from jobs import build_rollups, check_quality, ingest
 from lakehouse.serving.quality.changes import changes_between
 from lakehouse.serving.table_reader import connected
 from lakehouse.settings import Settings
-from lakehouse.storage.crashpoint import CHECK_POINTS, COMMIT_POINTS
 from quality.gate import GateFailed
 from quality.history import verified_through
+from tests.support.crash_points import CHECK_POINTS, COMMIT_POINTS
 from tests.support.killing import kill
 from tests.support.table_rows import table_rows
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from jobs import repair_late, run_queries
 from lakehouse.settings import Settings, load_settings
-from lakehouse.storage.crashpoint import AGGREGATE_POINTS, JOIN_POINTS, MULTIWAY_POINTS, SELECTION_POINTS
 from lakehouse.storage.tables.table_log import read_columns, read_rows
 from tests.queries.multiway.streams import NAMES, T0, configuration, some_rows
 from tests.support import killing
+from tests.support.crash_points import AGGREGATE_POINTS, JOIN_POINTS, MULTIWAY_POINTS, SELECTION_POINTS
 from tests.support.taking_in import take_in
 
 if TYPE_CHECKING:

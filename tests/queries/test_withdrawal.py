@@ -18,11 +18,11 @@ from lakehouse.queries.runtime.checks import frames_of, rows_to_take
 from lakehouse.queries.runtime.recall.tables import open_tables
 from lakehouse.queries.runtime.state import state_of
 from lakehouse.serving.sandbox.sandbox import open_published
-from lakehouse.storage.crashpoint import WITHDRAWAL_POINTS
 from lakehouse.storage.tables.table_log import read_rows
 from tests.queries.laws import LED, Life
 from tests.queries.multiway.streams import NAMES, some_rows
 from tests.support import killing
+from tests.support.crash_points import WITHDRAWAL_POINTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from lakehouse.serving.status import status
 from lakehouse.serving.storage_plan import storage_plan
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
-from lakehouse.storage.crashpoint import RETENTION_POINTS, UNCHECKED_POINTS
+from tests.support.crash_points import RETENTION_POINTS, UNCHECKED_POINTS
 from tests.support.table_rows import table_rows
 
 POND = """
