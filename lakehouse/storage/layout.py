@@ -45,11 +45,37 @@ on an object store instead, at the same paths below a prefix; ``reports`` and ``
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from lakehouse.storage.stores.store_path import Location, StorePath
 from lakehouse.storage.tables.tables_place import recorded
+
+
+class Table:
+    """Tables that are named after the attribute, one for each stream or query: called with its name, where it is."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.folder = name
+
+    def __get__(self, home: Home, owner: type) -> Callable[[str], Location]:
+        return partial(_table, home, self.folder)
+
+
+def _table(home: Home, folder: str, name: str) -> Location:
+    return home.tables / folder / name
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Path in the folder itself, whether or not the tables are there."""
+
+    path: str
+
+    def __get__(self, home: Home, owner: type) -> Path:
+        return home.root / self.path
 
 
 @dataclass(frozen=True)
@@ -93,21 +119,42 @@ class Home:
         """Return where in the folder a table is, or would be: there is its lease, and what is none of its files."""
         return self.root / table.relative_to(self.tables) if isinstance(table, StorePath) else table
 
-    def raw(self, stream: str) -> Location:
-        """Accepted rows of a stream."""
-        return self.tables / "raw" / stream
-
-    def quarantine(self, stream: str) -> Location:
-        """Rejected records of a stream, with reason, bytes and origin."""
-        return self.tables / "quarantine" / stream
-
-    def ledger(self, stream: str) -> Location:
-        """One row per ingest batch of a stream."""
-        return self.tables / "ledger" / stream
-
-    def profile(self, stream: str) -> Location:
-        """Figures of each column and day of a stream, in parts."""
-        return self.tables / "profile" / stream
+    # Of a stream.
+    raw = Table()
+    quarantine = Table()
+    ledger = Table()
+    profile = Table()
+    rollup = Table()
+    corrections = Table()
+    retracted = Table()
+    revised = Table()
+    remembered = Table()
+    unchecked = Table()
+    kept_nodes = Table()
+    # Of a registered query.
+    pairs = Table()
+    multiway = Table()
+    windows = Table()
+    selection = Table()
+    missed_rows = Table()
+    answers = Table()
+    alarms = Table()
+    states = Table()
+    operators = Table()
+    queries = Table()
+    repairs = Table()
+    needed_slack = Table()
+    # The lease for delivering changes of alarms; it holds nothing else.
+    delivered_alarms = Inside("delivered_alarms")
+    reports = Inside("reports")
+    serving = Inside("serving")
+    heartbeats = Inside("heartbeats")
+    service = Inside("service")
+    # The log of the Spark JVM that a command last started.
+    spark_log = Inside("spark.log")
+    connect_token = Inside("connect.token")
+    airflow = Inside("airflow")
+    packages = Inside("packages")
 
     def identities(self, stream: str) -> Path:
         """Hashes of the known identities, by ingest batch: a cache of raw and of what is remembered beyond it."""
@@ -117,88 +164,10 @@ class Home:
         """Copies of these beside tables on a store, for tasks elsewhere; None where there is none."""
         return store / "identities" / stream if (store := self.on_store) else None
 
-    def rollup(self, stream: str) -> Location:
-        """Nodes of every level and grouping of a stream."""
-        return self.tables / "rollup" / stream
-
-    def corrections(self, stream: str) -> Location:
-        """Later changes of a stream's history."""
-        return self.tables / "corrections" / stream
-
-    def retracted(self, stream: str) -> Location:
-        """Hashes of rows that corrections retract, by which results that rest on them are found."""
-        return self.tables / "retracted" / stream
-
-    def revised(self, stream: str) -> Location:
-        """Accepted rows that newer ones have revised, as raw had them."""
-        return self.tables / "revised" / stream
-
-    def remembered(self, stream: str) -> Location:
-        """Identities of accepted rows that raw no longer has, as hashes."""
-        return self.tables / "remembered" / stream
-
-    def unchecked(self, stream: str) -> Location:
-        """Accepted rows that could not be compared with all earlier ones, by range of time and measure."""
-        return self.tables / "unchecked" / stream
-
-    def pairs(self, query: str) -> Location:
-        """Pairs of a window join, found online and by repair."""
-        return self.tables / "pairs" / query
-
-    def multiway(self, query: str) -> Location:
-        """Results of a join of three streams or more, found online and by repair."""
-        return self.tables / "multiway" / query
-
-    def windows(self, query: str) -> Location:
-        """Rows of each stream that later rows can join, for a join of three streams or more."""
-        return self.tables / "windows" / query
-
-    def selection(self, query: str) -> Location:
-        """Rows that a selection selected."""
-        return self.tables / "selection" / query
-
-    def missed_rows(self, query: str) -> Location:
-        """Rows that may have missed partners, for the repair."""
-        return self.tables / "missed_rows" / query
-
-    def answers(self, query: str) -> Location:
-        """Answers of an aggregate query at its ticks, with every revision."""
-        return self.tables / "answers" / query
-
-    def alarms(self, query: str) -> Location:
-        """Alarms of a query, with every change."""
-        return self.tables / "alarms" / query
-
-    def states(self, query: str) -> Location:
-        """The contents of each bucket of a query after each batch."""
-        return self.tables / "states" / query
-
-    def operators(self, query: str) -> Location:
-        """Measurements of the conditions of a join that calls predicates, and of its kernel, in each batch."""
-        return self.tables / "operators" / query
-
-    def queries(self, query: str) -> Location:
-        """Metrics of each finished batch of a query, by bucket or side."""
-        return self.tables / "queries" / query
-
-    def repairs(self, query: str) -> Location:
-        """One row per finished repair of a query."""
-        return self.tables / "repairs" / query
-
-    def needed_slack(self, query: str) -> Location:
-        """Slack that the pairs found by repairs of a query would have needed."""
-        return self.tables / "needed_slack" / query
-
-    @property
-    def delivered_alarms(self) -> Path:
-        """The path of the lease for delivering changes of alarms; it holds nothing else."""
-        return self.root / "delivered_alarms"
-
     def tables_of(self, query: str) -> tuple[Location, ...]:
         """All tables that a query can have; the last one counts its batches."""
-        found = (self.pairs, self.multiway, self.windows, self.selection, self.answers, self.alarms)
-        places = (
-            *found,
+        results = (self.pairs, self.multiway, self.windows, self.selection, self.answers, self.alarms)
+        others = (
             self.missed_rows,
             self.states,
             self.needed_slack,
@@ -206,7 +175,7 @@ class Home:
             self.repairs,
             self.queries,
         )
-        return tuple(place(query) for place in places)
+        return tuple(table(query) for table in (*results, *others))
 
     def batch_manifests(self, query: str) -> Part:
         """The manifests of a query."""
@@ -233,22 +202,13 @@ class Home:
         """The last check of a stream or query that passed."""
         return self.root / "checked" / f"{subject}.passed.json"
 
-    def kept_nodes(self, stream: str) -> Location:
-        """Nodes that a stream's rules about keys keep between checks, as parts that tasks write."""
-        return self.tables / "kept_nodes" / stream
-
     def kept_nodes_index(self, stream: str) -> Path:
-        """The parts of these, by rule."""
+        """The parts of ``kept_nodes``, by rule."""
         return self.root / "checked" / f"{stream}.nodes.json"
 
     def reported_misses(self, query: str) -> Path:
         """The periods of a query below their recall that a check has reported."""
         return self.root / "checked" / f"query-{query}.misses.json"
-
-    @property
-    def reports(self) -> Path:
-        """Great Expectations' context."""
-        return self.root / "reports"
 
     @property
     def report_pages(self) -> Location:
@@ -259,38 +219,3 @@ class Home:
     def published(self) -> StorePath | None:
         """Published versions on the store that has the tables; None if only the folder has them."""
         return store / "serving" if (store := self.on_store) else None
-
-    @property
-    def serving(self) -> Path:
-        """Published versions and the pointer to the current one."""
-        return self.root / "serving"
-
-    @property
-    def heartbeats(self) -> Path:
-        """The last heartbeat of each service, bridge and collector."""
-        return self.root / "heartbeats"
-
-    @property
-    def service(self) -> Path:
-        """The Spark log of a service; the service holds the lease of this folder."""
-        return self.root / "service"
-
-    @property
-    def spark_log(self) -> Path:
-        """The log of the Spark JVM that a command last started."""
-        return self.root / "spark.log"
-
-    @property
-    def connect_token(self) -> Path:
-        """The token that clients of the home's server of Spark Connect show it."""
-        return self.root / "connect.token"
-
-    @property
-    def airflow(self) -> Path:
-        """Airflow's own home."""
-        return self.root / "airflow"
-
-    @property
-    def packages(self) -> Path:
-        """The project's code as archives that the workers of a cluster import from."""
-        return self.root / "packages"
