@@ -16,7 +16,6 @@ from typing import Any
 
 from lakehouse.algorithms.scheduling.chain import envelope_slopes
 from lakehouse.algorithms.scheduling.contract import Discipline, Plan, Statistics
-from lakehouse.algorithms.scheduling.flow import by_filtered
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policy import Policy, first_plan
 from tests.benchmarks import page
@@ -24,7 +23,7 @@ from tests.benchmarks.scheduling.figures import SEED, told
 from tests.benchmarks.scheduling.run import HEADS, METRICS, POLICIES, beaten, runs, table_rows
 from tests.benchmarks.scheduling.scenarios import LENGTH_S, NOTHING_TO_REORDER, SCENARIOS
 from tests.benchmarks.scheduling.scenarios import __doc__ as SETTING
-from tests.oracles.scheduling.deadline_rounds import ORDER_MARGIN, DeadlineRounds
+from tests.oracles.scheduling.deadline_rounds import ORDER_MARGIN, DeadlineRounds, by_margin
 
 SWITCHES_US = (0, 5, 20, 60)
 
@@ -37,7 +36,7 @@ class FifoInOurOrder:
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
         """Return our order with FIFO's turns."""
-        return replace(first_plan(network), order=by_filtered(network, measured, before.order, ORDER_MARGIN))
+        return replace(first_plan(network), order=by_margin(network, measured, before.order, ORDER_MARGIN))
 
 
 class ChainInOurOrder:
@@ -48,7 +47,7 @@ class ChainInOurOrder:
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
         """Return our order with Chain's turns."""
-        order = by_filtered(network, measured, before.order, ORDER_MARGIN)
+        order = by_margin(network, measured, before.order, ORDER_MARGIN)
         slopes = envelope_slopes(network, measured, order)
         return replace(first_plan(network), order=order, discipline=Discipline.HIGHEST, priority=slopes)
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakehouse.algorithms.scheduling.chain import envelope_slopes
-from lakehouse.algorithms.scheduling.contract import SECOND, Discipline
+from lakehouse.algorithms.scheduling.contract import LEFT, SECOND, Discipline
 from lakehouse.algorithms.scheduling.flow import by_filtered, flow
 from lakehouse.algorithms.scheduling.multifactor import priorities, round_of
 from lakehouse.algorithms.scheduling.network import NOWHERE
@@ -62,7 +62,7 @@ class DeadlineRounds:
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> SheddingPlan:
         """Return order, round, slices and shedding for the next interval."""
-        order = by_filtered(network, measured, before.order, ORDER_MARGIN)
+        order = by_margin(network, measured, before.order, ORDER_MARGIN)
         flowing = flow(network, measured, order)
         round_us = round_length_us(network, measured, flowing)
         return SheddingPlan(
@@ -73,6 +73,22 @@ class DeadlineRounds:
             slices_us=intake_slices_us(network, flowing, round_us),
             shedding=_shedding(network, flowing, round_us) if self.sheds else None,
         )
+
+
+def by_margin(network: Network, measured: Statistics, before: Int64s, margin: float) -> Int64s:
+    """Return the order by (1 - S) n; a segment keeps its own unless that saves more than this share of its work."""
+    order, best = before.copy(), by_filtered(network, measured, before)
+    for segment in network.segments:
+        if work(measured, best[segment]) * (1.0 + margin) < work(measured, before[segment]):
+            order[segment] = best[segment]
+    return order
+
+
+def work(measured: Statistics, operators: Int64s) -> float:
+    """Return the seconds that one tuple takes on average through filters in this order."""
+    passed = measured.selectivity[operators, LEFT]
+    reaching = np.concatenate([[1.0], np.cumprod(passed)[:-1]])
+    return float((reaching / measured.handled_per_s[operators, LEFT]).sum())
 
 
 def _shedding(network: Network, flowing: Flow, round_us: float) -> Shedding:
