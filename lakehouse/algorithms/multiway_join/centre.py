@@ -18,7 +18,6 @@ from dataclasses import replace
 import numpy as np
 
 from lakehouse.algorithms.multiway_join.contract import (
-    LARGEST_EXACT_SIZE,
     Cost,
     Float64s,
     Int64s,
@@ -192,8 +191,7 @@ class Centre:
         names = self.query.sites.names
         visits = tuple(names[stop] for stop in legs.stops[order].tolist())
         let_through = passed if self.sending.filters else None
-        is_exact = self.synopsis.is_exact and bool(sizes.max() <= LARGEST_EXACT_SIZE)
-        return Plan(names[site], let_through, visits, sizes, reads, cost, is_exact)
+        return Plan(names[site], let_through, visits, sizes, reads, cost)
 
     @property
     def _hears_vectors(self) -> bool:

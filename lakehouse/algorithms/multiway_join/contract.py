@@ -26,9 +26,6 @@ Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-# Of products of counts: all whole numbers up to here are doubles, so sizes up to here are exact.
-LARGEST_EXACT_SIZE = 2**53
-
 
 @dataclass(frozen=True)
 class Sites:
@@ -241,8 +238,8 @@ class Plan:
 
     ``filter``: what may leave the site, None for everything. ``order``: names of the other sites; empty if nothing
     leaves. ``sizes`` float64: rows that leave the site, then each stop; the last go to who asks. They are what will
-    be moved if ``is_exact``: if vectors are exact and sizes below 2^53; otherwise bounds, or rounded. ``reads``
-    float64, per stop: stored rows of entries sent.
+    be moved where vectors are exact and sizes below 2^53; otherwise bounds, or rounded. ``reads`` float64, per stop:
+    stored rows of entries sent.
     """
 
     site: str
@@ -251,7 +248,6 @@ class Plan:
     sizes: Float64s
     reads: Float64s
     cost: Cost
-    is_exact: bool
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,7 @@ _LARGEST = 2**32 - 1
 
 
 class Synopsis(Protocol):
-    """The vectors of all sites. ``is_exact``: an entry is one join value, so counts are true and not bounds."""
-
-    is_exact: bool
-
-    def entries_of(self, keys: Int64s) -> Int64s:
-        """Return the entry of each key."""
+    """The vectors of all sites."""
 
     def increment(self, site: int, vector: Vector) -> None:
         """Add a vector to a site's."""
@@ -60,12 +55,10 @@ class HashedSynopsis:
     Cost: a vector O(its entries), memory O(sites x slots).
 
     >>> synopsis = HashedSynopsis(2, slots=64)
-    >>> synopsis.increment(1, Vector.of(synopsis.entries_of(np.array([7, 9])), [2, 1]))
-    >>> int(synopsis.stored_at(synopsis.entries_of(np.array([7])))[1, 0]) >= 2
+    >>> synopsis.increment(1, Vector.of(slot_of(np.array([7, 9]), 64), [2, 1]))
+    >>> int(synopsis.stored_at(slot_of(np.array([7]), 64))[1, 0]) >= 2
     True
     """
-
-    is_exact = False
 
     def __init__(self, sites: int, slots: int, of: int | None = None) -> None:
         if not 1 <= slots <= 2**31:
@@ -77,10 +70,6 @@ class HashedSynopsis:
 
     def __repr__(self) -> str:
         return f"HashedSynopsis({len(self.counts)}, slots={self.of})"
-
-    def entries_of(self, keys: Int64s) -> Int64s:
-        """Return the entry of each key."""
-        return slot_of(keys, self.of)
 
     def increment(self, site: int, vector: Vector) -> None:
         """Add a vector to a site's."""

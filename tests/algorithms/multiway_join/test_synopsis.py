@@ -20,7 +20,7 @@ from lakehouse.algorithms.multiway_join.synopsis import (
 )
 from tests.algorithms.multiway_join.streams import SYNOPSES
 from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
-from tests.oracles.multiway_join.vectors import vector_in
+from tests.oracles.multiway_join.vectors import entries_of, vector_in
 
 SITES = 3
 KEYS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9)
@@ -73,7 +73,7 @@ def test_hashed_counts_are_never_below_the_true_ones(blocks: Any, block: list[in
             synopsis.increment(site, vector_in(synopsis, keys))
 
     keys = np.array(block, np.int64)
-    assert np.all(hashed.stored_at(hashed.entries_of(keys)) >= exact.stored_at(keys))
+    assert np.all(hashed.stored_at(entries_of(hashed, keys)) >= exact.stored_at(keys))
 
 
 @quick
@@ -88,7 +88,7 @@ def test_a_hashed_filter_lets_every_row_pass_that_could_join(
 
     keys = np.array(block, np.int64)
     could_join = passing(exact.stored_at(keys), site)
-    passes = passing(hashed.stored_at(hashed.entries_of(keys)), site)
+    passes = passing(hashed.stored_at(entries_of(hashed, keys)), site)
 
     assert np.all(passes | ~could_join)
 
@@ -220,19 +220,19 @@ def test_a_key_that_a_site_lacks_passes_it_at_most_once_in_eight(keys: int) -> N
     stored, absent = np.arange(keys), 10**9 + np.arange(200_000)
     synopsis.increment(1, vector_in(synopsis, stored))
 
-    passes = synopsis.stored_at(synopsis.entries_of(absent))[1] > 0
+    passes = synopsis.stored_at(entries_of(synopsis, absent))[1] > 0
 
     assert synopsis.slots.bit_count() == 1 and most % synopsis.slots == 0
     # Of 200,000 draws at an eighth, five standard deviations are 0.4 %.
     assert passes.mean() <= 1 / 8 + 0.004
-    assert synopsis.stored_at(synopsis.entries_of(stored))[1].min(initial=1) >= 1
+    assert synopsis.stored_at(entries_of(synopsis, stored))[1].min(initial=1) >= 1
 
 
 def test_more_keys_than_the_most_slots_are_for_still_pass_less_often_than_their_share() -> None:
     synopsis = HashedSynopsis(1, slots_for(3000, 2**12), of=2**12)
     synopsis.increment(0, vector_in(synopsis, np.arange(3000)))
 
-    passes = synopsis.stored_at(synopsis.entries_of(10**9 + np.arange(100_000)))[0] > 0
+    passes = synopsis.stored_at(entries_of(synopsis, 10**9 + np.arange(100_000)))[0] > 0
 
     assert synopsis.slots == 2**12
     assert passes.mean() <= 3000 / 2**12

@@ -27,8 +27,6 @@ class DenseSynopsis:
     [[0, 0], [2, 0]]
     """
 
-    is_exact = True
-
     def __init__(self, sites: int, summed: int = 0) -> None:
         self.summed = summed
         self.values = np.empty(0, np.int64)
@@ -37,10 +35,6 @@ class DenseSynopsis:
 
     def __repr__(self) -> str:
         return f"DenseSynopsis({len(self.counts)}, summed={self.summed})"
-
-    def entries_of(self, keys: Int64s) -> Int64s:
-        """Return the keys: each is an entry."""
-        return keys
 
     def increment(self, site: int, vector: Vector) -> None:
         """Add a vector to a site's."""

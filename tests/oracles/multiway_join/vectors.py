@@ -8,7 +8,12 @@ import numpy as np
 
 from lakehouse.algorithms.multiway_join.centre import Centre
 from lakehouse.algorithms.multiway_join.contract import Int64s, Vector
-from lakehouse.algorithms.multiway_join.synopsis import Synopsis
+from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, Synopsis, slot_of
+
+
+def entries_of(synopsis: Synopsis, keys: Int64s) -> Int64s:
+    """Return the entry of each key: a slot, or the key itself where vectors are exact."""
+    return slot_of(keys, synopsis.of) if isinstance(synopsis, HashedSynopsis) else keys
 
 
 def vector_in(
@@ -19,7 +24,7 @@ def vector_in(
     Raises:
         ValueError: columns differ in length, a count is below 1, or there are not as many sums as declared.
     """
-    entries = synopsis.entries_of(np.asarray(keys, np.int64))
+    entries = entries_of(synopsis, np.asarray(keys, np.int64))
     return _vector_of(entries, missing, counts, sums, getattr(synopsis, "summed", 0))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from lakehouse.algorithms.multiway_join.centre import parts_of
 from lakehouse.algorithms.multiway_join.contract import Snapshot
 from tests.oracles.multiway_join.travelling import Factorised, Flat
-from tests.oracles.multiway_join.vectors import check_centre, vector_in
+from tests.oracles.multiway_join.vectors import check_centre, entries_of, vector_in
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.centre import Centre
@@ -109,7 +109,7 @@ class MultiwayJoin:
         plan = centre.apply(block.site, vector_in(centre.synopsis, key))
         self.windows[number].add(key, row, centre.at_us)
         if plan.filter is not None:
-            passes = np.isin(centre.synopsis.entries_of(key), plan.filter.entries)
+            passes = np.isin(entries_of(centre.synopsis, key), plan.filter.entries)
             key, row = key[passes], row[passes]
         visited = [number, *(centre.query.sites.number(name) for name in plan.order)]
         sizes, results = self._travel(key, row, visited)
