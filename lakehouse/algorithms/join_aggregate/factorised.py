@@ -48,7 +48,7 @@ class Factorised:
     Cost: a row O(1) to enter and O(1) to leave, O(log n) where it is out of order or there are extremes; a tick
     O(groups in the answer), and O(sides) for every key that has changed since the last one. Where sides are grouped
     by what differs within a key, a changed key costs as many as it has groups: parts of one side times parts of the
-    next. Memory: 40 bytes a row in its window, 8 more per column of values; ``KeyTotals`` per key. A row that stands
+    next. Memory: 24 bytes a row in its window, 8 more per column of values; ``KeyTotals`` per key. A row that stands
     for many (``Rows.weight``) costs as much as one.
     Guarantee: exactly the definition; sums are exact and are rounded once to high and once more to low, whatever came
     and went before.
@@ -87,7 +87,7 @@ class Factorised:
         gone, runs = self._gone()
         self._totals.widen(rows)
         # The loops are compiled for columns that lie in one piece and may be written to.
-        names = "side", "enter_us", "leave_us", "keys", "group", "values", "row", "weight"
+        names = "side", "enter_us", "leave_us", "keys", "group", "values", "weight"
         columns = (np.require(getattr(rows, name), requirements=["C", "W"]) for name in names)
         found = self._run(
             ticks,

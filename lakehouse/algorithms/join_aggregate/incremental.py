@@ -29,7 +29,7 @@ class Incremental(WindowJoin):
                           SetA x WB, SetB x WA and SetA x SetB of the paper, each pair once
         a row enters .... plus its results with the other window
 
-    Without ``buckets`` the change is all that happens between two ticks; with them it is one row, as in the paper.
+    The change is all that happens between two ticks.
 
     Cost: a row O(its partners) when it enters and again when it leaves, and as much again per aggregate; a tick
     O(groups). Memory O(rows + groups).
@@ -50,9 +50,9 @@ class Incremental(WindowJoin):
     misprint; rows leave one after the other, so that rows that leave at once need no nested loop; groups are hashed.
     """
 
-    def __init__(self, shape: Shape, buckets: int | None = None) -> None:
+    def __init__(self, shape: Shape) -> None:
         refuse_unless_able("incremental", shape)
-        super().__init__(shape, buckets)
+        super().__init__(shape)
         self._totals = Totals(shape)
         self._results = np.empty((0, 2), np.int64)
 
@@ -63,8 +63,11 @@ class Incremental(WindowJoin):
             self._results = np.empty((len(self._windows.entries), 2), np.int64)
         at = done = 0
         while at < len(columns[0]):
-            at, done = enter_rows(columns, at, done, self._at_each, *self._arguments)
+            at, done = self._enter_rows(columns, at, done, *self._arguments)
             self._totals.make_room(1)
+
+    def _enter_rows(self, *arguments: Any) -> Any:
+        return enter_rows(*arguments)
 
     def _leave_before(self, now: int) -> None:
         leave_before(now, *self._arguments)
@@ -91,7 +94,6 @@ def enter_rows(
     rows: Any,
     start: int,
     done: int,
-    at_each: bool,
     windows: Any,
     plan: Any,
     work: Any,
@@ -102,14 +104,10 @@ def enter_rows(
 ) -> Any:
     """Let rows from ``start`` on enter; ``done`` results of the first are counted already.
 
-    With ``at_each`` rows leave before each row that enters, as in the paper.
-
     Returns:
         Where it stopped for lack of room for groups, and how many results of that row are counted.
     """
     for at in range(start, len(rows[0])):
-        if at_each:
-            leave_before(rows[1][at], windows, plan, work, results, aggregates, totals, parts)
         slot = write(windows, rows, at)
         found = probe(windows, plan, slot, work, results)
         done = _count(1, done, found, results, windows, aggregates, totals, parts)

@@ -84,8 +84,8 @@ class Multiway(WindowJoin):
     partial result.
     """
 
-    def __init__(self, shape: Shape, buckets: int | None = None) -> None:
-        super().__init__(shape, buckets)
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
         self._totals = Totals(shape)
         self._credits = Credits(self._totals)
         self._results = np.empty((LEAST_ROOM, shape.sides), np.int64)
@@ -94,11 +94,10 @@ class Multiway(WindowJoin):
         self._credits.widen(columns[0], columns[5])
         at = done = 0
         while at < len(columns[0]):
-            at, done, found = enter_rows(
+            at, done, found = self._enter_rows(
                 columns,
                 at,
                 done,
-                self._at_each,
                 self._windows.arrays,
                 self._windows.plan.arrays,
                 self._windows.work,
@@ -112,6 +111,9 @@ class Multiway(WindowJoin):
                 self._results = np.empty((2 * found, self.shape.sides), np.int64)
             self._totals.make_room(1)
             self._credits.make_room()
+
+    def _enter_rows(self, *arguments: Any) -> Any:
+        return enter_rows(*arguments)
 
     def _leave_before(self, now: int) -> None:
         leave_before(

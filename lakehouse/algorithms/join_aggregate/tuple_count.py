@@ -23,9 +23,8 @@ class TupleCount(Multiway):
     [1, 2]
 
     Reference: Wang et al., continuous J-A queries, sections 1.2 and 2.1; differs from the paper as ``Multiway`` does.
-    With ``buckets`` all that rows carry is added up at each row that enters, as the paper does.
     """
 
-    def __init__(self, shape: Shape, buckets: int | None = None) -> None:
+    def __init__(self, shape: Shape) -> None:
         refuse_unless_able("tuple_count", shape)
-        super().__init__(shape, buckets)
+        super().__init__(shape)

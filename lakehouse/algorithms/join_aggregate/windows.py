@@ -60,12 +60,10 @@ class Plan:
 
 
 class Windows:
-    """Live rows by slot, in growing arrays; without ``buckets`` there are as many hash buckets as slots."""
+    """Live rows by slot, in growing arrays, with as many hash buckets as slots."""
 
-    def __init__(self, shape: Shape, buckets: int | None = None) -> None:
-        if buckets is not None and buckets < 1:
-            raise ValueError(f"expected at least one bucket, found {buckets}")
-        self.shape, self.buckets, self.plan = shape, buckets, Plan.of(shape)
+    def __init__(self, shape: Shape) -> None:
+        self.shape, self.plan = shape, Plan.of(shape)
         self._state = np.zeros(2, np.int64)
         self._slots = self._empty(LEAST_ROOM)
         # What a probe remembers on its way: attributes bound so far, side and row met at each depth, rows picked.
@@ -116,14 +114,13 @@ class Windows:
 
     def _empty(self, room: int) -> tuple[Any, ...]:
         """Return entries, keys, values, links, heads of chains, counts by cell, heap of leaving, free slots."""
-        buckets = self.buckets or room
         indexes, places = len(self.plan.attributes), self.plan.own.shape[1]
         return (
             np.zeros(room, ENTRY),
             np.zeros((room, self.shape.width), np.int64),
             np.zeros((room, self.shape.columns)),
             np.zeros((room, places, 2), np.int32),
-            np.full((indexes, buckets), -1, np.int32),
+            np.full((indexes, room), -1, np.int32),
             np.zeros((indexes, CELLS if self.shape.sides > 2 else 1), np.int32),
             np.zeros((room, 2), np.int64),
             np.arange(room, dtype=np.int64),
@@ -148,17 +145,14 @@ def _as_flags(sets: list[frozenset[int]], width: int) -> Bools:
 class WindowJoin:
     """Takes rows in and out of windows; a method says what that changes, and what the answer at a tick is.
 
-    Without ``buckets`` all rows that have left by a tick leave first, and only those enter that are still in their
-    windows then: what happens between two ticks is one change. Rows are found by an exact hash index.
-
-    With ``buckets`` it works as the paper does, to be measured against it: each side's rows lie in that many hash
-    buckets, which are scanned, and rows leave whenever a row enters.
+    All rows that have left by a tick leave first, and only those enter that are still in their windows then: what
+    happens between two ticks is one change. Rows are found by an exact hash index.
     """
 
-    def __init__(self, shape: Shape, buckets: int | None = None) -> None:
+    def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self._arrivals = Arrivals(shape)
-        self._windows = Windows(shape, buckets)
+        self._windows = Windows(shape)
 
     def advance(self, rows: Rows, ticks_us: Int64s) -> Partials:
         """Take rows in and return the answers at the ticks.
@@ -170,18 +164,20 @@ class WindowJoin:
         ready = ready[in_order(ready.enter_us)]
         ends = np.searchsorted(ready.enter_us, ticks, side="right").tolist()
         for tick, begin, end in zip(ticks.tolist(), [0, *ends], ends, strict=False):
-            entering = ready[begin:end]
-            if not self._at_each:
-                self._leave_before(tick)
-                entering = entering[entering.leave_us >= tick]
-            for start in range(0, len(entering), CHUNK):
-                part = entering[start : start + CHUNK]
-                self._windows.make_room(len(part))
-                self._enter(columns_of(part))
-            if self._at_each:
-                self._leave_before(tick)
+            self._move_to(tick, ready[begin:end])
             answers.append(self._answer(tick))
         return Partials.joined(answers)
+
+    def _move_to(self, tick: int, entering: Rows) -> None:
+        """Let rows leave and enter until a tick."""
+        self._leave_before(tick)
+        self._enter_all(entering[entering.leave_us >= tick])
+
+    def _enter_all(self, rows: Rows) -> None:
+        for start in range(0, len(rows), CHUNK):
+            part = rows[start : start + CHUNK]
+            self._windows.make_room(len(part))
+            self._enter(columns_of(part))
 
     def _enter(self, columns: tuple[Any, ...]) -> None:
         """Let rows enter, for which the windows have room."""
@@ -194,7 +190,3 @@ class WindowJoin:
     def _answer(self, tick: int) -> Partials:
         """Return the answer at a tick, all rows in their windows then being in, and no others."""
         raise NotImplementedError
-
-    @property
-    def _at_each(self) -> bool:
-        return self._windows.buckets is not None

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
 from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
 from lakehouse.algorithms.join_aggregate.tuple_count import TupleCount
+from tests.oracles.join_aggregate.as_paper import TupleCountAsPaper
 from tests.oracles.join_aggregate.contents import bytes_used
 from tests.oracles.join_aggregate.materialised import Materialised
 
@@ -74,12 +76,12 @@ def test_the_paper_s_rule_needs_both(in_order: bool, equal_windows: bool) -> Non
     assert all(is_right(rows, leaves_first) for rows in cases)
 
 
-@pytest.mark.parametrize("buckets", [None, 2])
-def test_an_extreme_is_followed_by_the_next_when_it_leaves(buckets: int | None) -> None:
+@pytest.mark.parametrize("make", [TupleCount, partial(TupleCountAsPaper, buckets=2)])
+def test_an_extreme_is_followed_by_the_next_when_it_leaves(make: Callable[[Shape], TupleCount]) -> None:
     side = [0, 1, 1, 1, 1]
     rows = Rows.of(side, [0] * 5, [90, 10, 20, 30, 40], [[7]] * 5, values=[[5], [8], [np.nan], [6], [3]])
 
-    found = TupleCount(EXTREMES, buckets).advance(rows, np.array([9, 11, 21, 31, 41]))
+    found = make(EXTREMES).advance(rows, np.array([9, 11, 21, 31, 41]))
 
     assert found.extreme[:, 0].tolist() == [8, 6, 6, 3]
     assert found.counted[:, 0].tolist() == [3, 2, 2, 1]

@@ -11,16 +11,23 @@ import numpy as np
 
 from lakehouse.algorithms.join_aggregate.choice import build
 from lakehouse.algorithms.join_aggregate.contract import JoinAggregate, Rows, Shape
-from lakehouse.algorithms.join_aggregate.incremental import Incremental
-from lakehouse.algorithms.join_aggregate.multiway import Multiway
-from lakehouse.algorithms.join_aggregate.tuple_count import TupleCount
+from tests.oracles.join_aggregate.as_paper import (
+    IncrementalAsPaper,
+    MaterialisedAsPaper,
+    MultiwayAsPaper,
+    TupleCountAsPaper,
+)
 from tests.oracles.join_aggregate.contents import bytes_used
-from tests.oracles.join_aggregate.materialised import Materialised
 
 SECOND = 1_000_000
 # As many hash buckets as the paper has.
 BUCKETS = 20
-PAPER = {"PC": Materialised, "IC": Incremental, "TC": TupleCount, "MTC": Multiway}
+PAPER = {
+    "PC": MaterialisedAsPaper,
+    "IC": IncrementalAsPaper,
+    "TC": TupleCountAsPaper,
+    "MTC": MultiwayAsPaper,
+}
 OURS = "ours"
 # Calls of ``advance``, each with its rows and ticks.
 Calls = Iterable[tuple[Rows, Any]]

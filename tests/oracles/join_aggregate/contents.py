@@ -15,7 +15,7 @@ from lakehouse.algorithms.join_aggregate.contract import Int64s, JoinAggregate, 
 from lakehouse.algorithms.join_aggregate.factorised import Factorised
 from lakehouse.algorithms.join_aggregate.incremental import Incremental
 from lakehouse.algorithms.join_aggregate.kernels import factorised as places
-from lakehouse.algorithms.join_aggregate.kernels.credit import HELD, add_up
+from lakehouse.algorithms.join_aggregate.kernels.credit import HELD
 from lakehouse.algorithms.join_aggregate.kernels.extremes import TAKEN
 from lakehouse.algorithms.join_aggregate.kernels.keys import FREE, USED
 from lakehouse.algorithms.join_aggregate.kernels.total import GROUPS
@@ -25,11 +25,15 @@ from lakehouse.algorithms.join_aggregate.multiway import Credits, Multiway
 from lakehouse.algorithms.join_aggregate.totals import Totals
 from lakehouse.algorithms.join_aggregate.view_tree import _TABLES, Views, ViewTree
 from lakehouse.algorithms.join_aggregate.windows import WindowJoin, Windows
+from tests.oracles.join_aggregate.as_paper import add_up
 from tests.oracles.join_aggregate.materialised import Materialised
 
 
 def rows_held(method: JoinAggregate) -> Rows:
-    """Return the rows in their windows at the last tick, or waiting; sorted by enter."""
+    """Return the rows in their windows at the last tick, or waiting; sorted by enter.
+
+    Of rows in their windows ``Factorised`` keeps neither times of entry nor numbers: those are the last tick, and -1.
+    """
     assert isinstance(method, WindowJoin | Factorised | ViewTree)
     if isinstance(method, WindowJoin):
         live = [_rows_of_windows(method._windows)]
@@ -38,7 +42,8 @@ def rows_held(method: JoinAggregate) -> Rows:
     else:
         live = _blocks(method._live)
     both = Rows.joined([Rows.none(method.shape), *_blocks(method._arrivals.waiting), *live])
-    return both[np.lexsort((both.side, both.row, both.enter_us))]
+    rest = (both.weight, *both.values.view(np.int64).T, *both.keys.T, both.group, both.leave_us)
+    return both[np.lexsort((*rest, both.side, both.row, both.enter_us))]
 
 
 def bytes_used(method: JoinAggregate) -> int:
@@ -88,9 +93,8 @@ def _rows_of_keys(method: Factorised, live: Int64s) -> Rows:
     if is_grouped:
         group = np.where(totals.plan[1][side], strips[strip, layout.parts + side], 0)
     values = live[:, places.VALUES :].view(np.float64)
-    enter, leave, row, weight = (
-        live[:, at] for at in (places.ENTER, places.LEAVE, places.ROW, places.WEIGHT)
-    )
+    leave, weight = live[:, places.LEAVE], live[:, places.WEIGHT]
+    enter, row = np.full(len(live), method._arrivals.tick_us), np.full(len(live), -1)
     return Rows(side.astype(np.int8), enter, leave, keys, group, values, row, weight)
 
 

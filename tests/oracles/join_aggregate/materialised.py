@@ -37,15 +37,18 @@ class Materialised(WindowJoin):
     Reference: Wang et al., continuous J-A queries, section 3: the method that theirs is compared with.
     """
 
-    def __init__(self, shape: Shape, buckets: int | None = None) -> None:
-        super().__init__(shape, buckets)
+    # Whether rows leave before each row that enters, as in the paper.
+    at_each = False
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
         self._kept, self._many = self._empty(LEAST_ROOM), 0
 
     def _enter(self, columns: tuple[Any, ...]) -> None:
         windows, at = self._windows, 0
         while at < len(columns[0]):
             where = windows.arrays, windows.plan.arrays, windows.work
-            at, self._many, found = enter_rows(columns, at, self._at_each, *where, *self._kept, self._many)
+            at, self._many, found = enter_rows(columns, at, self.at_each, *where, *self._kept, self._many)
             if (need := self._many + found) > len(self._kept[1]):
                 larger = self._empty(1 << (need - 1).bit_length())
                 for old, new in zip(self._kept, larger, strict=True):

@@ -17,7 +17,6 @@ from lakehouse.algorithms.join_aggregate.kernels.total import (
     FUNCTION,
     NUMBER,
     SIDE,
-    SUM,
     USED,
     count_in,
     free_if_empty,
@@ -26,7 +25,7 @@ from lakehouse.algorithms.join_aggregate.kernels.total import (
     is_full,
     parts_of,
 )
-from lakehouse.algorithms.join_aggregate.kernels.window import LIVE, free_slot, probe, put_in, take_out, write
+from lakehouse.algorithms.join_aggregate.kernels.window import free_slot, probe, put_in, take_out, write
 
 CREDIT = np.dtype(
     [
@@ -49,7 +48,6 @@ def enter_rows(
     rows: Any,
     start: int,
     done: int,
-    at_each: bool,
     windows: Any,
     plan: Any,
     work: Any,
@@ -61,14 +59,10 @@ def enter_rows(
 ) -> Any:
     """Let rows from ``start`` on enter; ``done`` results of the first are credited already.
 
-    With ``at_each`` rows leave before each row that enters, and then all that rows carry is added up, as in the paper.
-
     Returns:
         Where it stopped for lack of room, how many results of that row are credited, and how many it has.
     """
     for at in range(start, len(rows[0])):
-        if at_each:
-            leave_before(rows[1][at], windows, plan, aggregates, totals, credits)
         slot = free_slot(windows)
         if done == 0:
             # Written once: it may carry credits already when there was no room for all of them.
@@ -81,8 +75,6 @@ def enter_rows(
             return at, done, found
         done = 0
         put_in(windows, plan, slot)
-        if at_each:
-            add_up(windows, aggregates, totals, credits)
     return len(rows[0]), 0, 0
 
 
@@ -229,38 +221,3 @@ def improve_by(function: int, table: Any, row: Any, column: Any, other: Any, at:
     value, high, low = other[at, column, 0], other[at, column, 1], other[at, column, 2]
     if value == value:
         improve(function, table, row, column, value, high, low)
-
-
-@njit(cache=True)
-def add_up(windows: Any, aggregates: Any, totals: Any, credits: Any) -> None:
-    """Make the totals anew from what all live rows carry."""
-    entries, heap, rows = windows[0], windows[6], windows[8][LIVE]
-    items = credits[0]
-    groups, _, counted, sums, extremes, stale, _, state = totals
-    for group in range(state[USED]):
-        groups[group].results = 0
-        counted[group, :] = 0
-        sums[group, :] = 0
-        extremes[group, :, 0] = np.nan
-        stale[group, :] = False
-    for place in range(rows):
-        at = entries[heap[place, 1]].carried
-        while at >= 0:
-            add_credit(at, aggregates, totals, credits)
-            at = items[at].next
-
-
-@njit(cache=True, inline="always")
-def add_credit(at: int, aggregates: Any, totals: Any, credits: Any) -> None:
-    """Add a credit to the totals of its group."""
-    items, counted, sums, extremes, _ = credits
-    groups, _, group_counted, group_sums, group_extremes, _, _, kept = totals
-    group = items[at].group
-    groups[group].results += items[at].results
-    for column in range(len(aggregates)):
-        group_counted[group, column] += counted[at, column]
-        start, digits = aggregates[column, NUMBER] * kept[DIGITS], kept[DIGITS]
-        if start >= 0:
-            add_times(group_sums, group, start, sums, at, start, digits, 1)
-        elif aggregates[column, FUNCTION] > SUM:
-            improve_by(aggregates[column, FUNCTION], group_extremes, group, column, extremes, at)

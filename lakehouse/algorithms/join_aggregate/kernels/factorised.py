@@ -7,9 +7,9 @@ there when they are called again.
 
 Arguments, in the order in which they are taken apart:
 
-    rows ....... side, enter, leave, keys, group, values, row, weight of those that may enter, and their order in time
-    gone ....... rows that leave: enter, leave, row, place, weight, values, as integers and as floats; their order; of
-                 each run of that which is sorted by leave the first that has not left, and the end
+    rows ....... side, enter, leave, keys, group, values, weight of those that may enter, and their order in time
+    gone ....... rows that leave: leave, place, weight, values, as integers and as floats; their order; of each run
+                 of that which is sorted by leave the first that has not left, and the end
     entered .... the same of each row that may enter, and the order of those that leave before the last tick; place is
                  -1 until a tick finds the row in its window
     plan ....... aggregates (function, side, column, number among its kind, limbs), grouped sides, join attributes
@@ -56,7 +56,7 @@ FIELDS = 14
 AHEAD = 64
 NOTHING, STRIPS, GROUP_NAMES, STAIRS, NODES, OUT, BEYOND = range(7)
 COUNT, SUM, MIN, MAX = range(4)
-ENTER, LEAVE, ROW, PLACE, WEIGHT, VALUES = range(6)
+LEAVE, PLACE, WEIGHT, VALUES = range(4)
 # A place is a strip and a side.
 SIDE_BITS, SIDE_MASK = 3, 7
 
@@ -134,7 +134,7 @@ def _let_in(
     tick: Any, rows: Any, entered: Any, plan: Any, layout: Any, keys: Any, pools: Any, state: Any
 ) -> None:
     """Add the rows that are in their windows at a tick to the strips of their keys."""
-    side, enter, leave, key, group, values, row, weight, order = rows
+    side, enter, leave, key, group, values, weight, order = rows
     table, floats, _ = entered
     aggregates, grouped, attributes = plan
     slots, strips, _, changed = keys
@@ -179,7 +179,6 @@ def _let_in(
             if strips[strip, layout.parts + own] != group[at]:
                 strip = extra_strip(keys, layout, state, wanted, strip, own, group[at])
         strips[strip, layout.now + own] += weight[at]
-        table[at, ENTER], table[at, ROW] = enter[at], row[at]
         table[at, PLACE] = strip << SIDE_BITS | own
         for column in range(values.shape[1]):
             floats[at, VALUES + column] = values[at, column]
