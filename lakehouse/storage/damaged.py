@@ -14,12 +14,12 @@ class DamagedFile(Permanent, ValueError):
 
 
 @contextmanager
-def naming(path: Location, do: str = RESTORE) -> Iterator[None]:
-    """Let what cannot be read of a file end with an error that names it and says what to ``do``.
+def naming(path: Location) -> Iterator[None]:
+    """Let what cannot be read of a file end with an error that names it and says what to do.
 
     Raises DamagedFile in the place of errors about its content.
     """
     try:
         yield
     except (ValueError, KeyError, TypeError) as error:
-        raise DamagedFile(f"{path} is damaged ({type(error).__name__}: {error}): {do}") from error
+        raise DamagedFile(f"{path} is damaged ({type(error).__name__}: {error}): {RESTORE}") from error
