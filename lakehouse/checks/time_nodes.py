@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.checks.falls import Falls, falling
+from lakehouse.checks.falls import falling
+from lakehouse.checks.kept_falls import Falls
 from lakehouse.checks.key_nodes import BUCKET, EXAMPLES, IS_KEPT, NAMED, Nodes
 from lakehouse.checks.table_rows import TableRows
 from lakehouse.config.stream import Stream
@@ -116,7 +117,7 @@ class Meeting:
         """Return how many periods of meters there are, how many with more falls, and meter, start and falls of some."""
         near = self._near
         ends = [
-            (str(path.absolute()), file.get("max.start_us"))
+            (str(path.absolute()), file.get("min.start_us"), file.get("max.start_us"))
             for path, file in zip(near.paths, near.files, strict=True)
         ]
         of = Falls(self.nodes, counter, per_us, most, near.schema, ends)
@@ -138,7 +139,7 @@ class Meeting:
         known = keeping.came(self.rule, self.rollup, self.nodes.since_us) if keeping else None
         kept, came = known or (None, near.paths)
         parts = [keeping.folder / name for name in kept.parts] if keeping and kept else []
-        rows = kept.rows if kept else near.count
+        rows = kept.count if kept else near.count
         read = partial(_read, self.nodes, self.rollup.schema, columns, 1 + rows // _ROWS_A_BUCKET)
         is_kept = pa.array([True] * len(parts) + [False] * len(came), pa.bool_())
         items = file_items([*parts, *came]).append_column(IS_KEPT, is_kept)

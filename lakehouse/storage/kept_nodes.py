@@ -24,14 +24,14 @@ from lakehouse.storage.stores.store_path import Location
 class Kept:
     """State of a rule: of one version of a rollup, whose table has an id, all that it needs from a time on.
 
-    ``parts``: names of files. ``rows``: how many are in them.
+    ``parts``: names of files. ``count``: of their rows.
     """
 
     table: str
     version: int
     since_us: int
     parts: Sequence[str]
-    rows: int
+    count: int
 
 
 @dataclass(frozen=True)
