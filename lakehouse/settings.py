@@ -108,6 +108,11 @@ class Settings(BaseSettings):
         control = self.control.get_secret_value() if self.control else None
         return Home(self.home, self.tables.path, control)
 
+    @property
+    def time_units(self) -> dict[str, dict[str, str]]:
+        """By stream the columns that hold times as numbers, with the unit of each."""
+        return {name: stream.time_units for name, stream in self.streams.items()}
+
     def stream(self, name: str) -> Stream:
         """Return a declared stream. Raises NotDeclared with the declared names, when there is none of this name."""
         if name not in self.streams:

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from lakehouse.config.columns import ArrowPattern, Column, GroupPattern, Pattern, Thousands
+from lakehouse.config.columns import NUMERIC, ArrowPattern, Column, GroupPattern, Pattern, Thousands
 from lakehouse.config.durations import AHEAD_US, format_duration, parse_duration
 from lakehouse.config.formats import AS_JSON, NULLS_BY_FORMAT, Format
 from lakehouse.config.levels import StreamLevels
@@ -285,6 +285,17 @@ class Stream(_Part):
         implied = {name: Column() for name in (*self.keys, *self.identity) if name != "*"}
         implied |= {name: Column(type="double") for name in self.measures}
         return self.columns | {n: c for n, c in implied.items() if n not in self.columns}
+
+    @property
+    def time_units(self) -> dict[str, str]:
+        """The columns that hold a time as a number, each with the unit of it."""
+        times = [time for time in (self.event_time, self.arrival_time) if time and not time.is_spelt]
+        return {
+            name: time.unit
+            for time in times
+            for name, column in self.all_columns.items()
+            if time.unit != "iso" and column.type in NUMERIC and is_time(name, column, time.column)
+        }
 
     def listed_at(self, listed_us: int | None) -> Stream:
         """Return the stream as it judges the records of a batch; ``listed_us``: when its files were listed."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.profile.frequent import Frequent
 from lakehouse.algorithms.profile.summary import BINS, DISTINCT_ERROR, SIZE, Summary
+from lakehouse.config.durations import format_timestamp, spelled_duration
 from lakehouse.storage.corrections import TAKEN_OUT, read_corrections
 from lakehouse.storage.layout import Home
 from lakehouse.storage.ledger import read_extent
@@ -32,6 +34,8 @@ ROWS, NO_DAY = "*", -1
 # Bins of a column of a day.
 DAY_BINS = 512
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+_NO_UNITS: Mapping[str, str] = MappingProxyType({})
+_MICROSECONDS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _SUMMARY = ("rows", "missing", "mean", "squares", "least", "greatest", "shift", "bins", "weights", "hashes")
 
 
@@ -131,7 +135,9 @@ def day_text(day_us: int) -> str:
     return f"{datetime.fromtimestamp(day_us // 1_000_000, UTC):%Y-%m-%d}"
 
 
-def profile_of(home: Home, stream: str, day: str | None = None) -> list[dict[str, Any]]:
+def profile_of(
+    home: Home, stream: str, day: str | None = None, units: Mapping[str, str] = _NO_UNITS
+) -> list[dict[str, Any]]:
     """Return a day's profile as rows for people, by default that of the last day with rows; none without rows.
 
     One row a column, first that of the column ``*``, the day itself, with its ``rows``, ``late`` rows, ``rejected``
@@ -139,14 +145,15 @@ def profile_of(home: Home, stream: str, day: str | None = None) -> list[dict[str
     have ``rows`` and those with ``missing`` values, how many are ``distinct`` (give or take ``distinct_error`` of it,
     twice that 19 times of 20), of numbers ``least``, ``greatest``, ``mean``, ``deviation`` and ``quantiles`` by share
     (give or take ``quantile_error`` of the value), each null of texts, and of keys the most ``frequent`` values with
-    their rows (at most ``frequent_error`` more). All have the ``day``.
+    their rows (at most ``frequent_error`` more). All have the ``day``. ``units``: of columns that hold times.
     """
     day_us = last_day(home, stream) if day is None else day_of(day)
     if day_us is None:
         return []
     columns = read_profile(home, stream, day_us, day_us + DAY_US).get(day_us, {})
     retracted = _retracted(home, stream, day_us)
-    return [_shown(day_text(day_us), own, retracted) for own in columns.values()]
+    shown = [_shown(day_text(day_us), own, retracted) for own in columns.values()]
+    return [row if row["column"] == ROWS else row | {"unit": units.get(row["column"])} for row in shown]
 
 
 def _retracted(home: Home, stream: str, day_us: int) -> int:
@@ -186,6 +193,23 @@ def _shown(day: str, own: ColumnProfile, retracted: int) -> dict[str, Any]:
         "frequent": [list(each) for each in by_count],
         "frequent_error": frequent.error,
     }
+
+
+def with_times(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a column's figures for people: where it holds times, texts of these, but no quantiles.
+
+    >>> row = dict(unit="ms", least=0.0, greatest=3_600_000.0, mean=5e5, deviation=1500.2, quantiles={"0.5": 1.0})
+    >>> with_times(row)["greatest"], with_times(row)["deviation"], with_times(row | {"unit": None})["least"]
+    ('1970-01-01 01:00:00', '1s', 0.0)
+    """
+    if row["unit"] is None or row["least"] is None:
+        return dict(row)
+    size = _MICROSECONDS[row["unit"]]
+    times = {name: format_timestamp(int(row[name] * size)) for name in ("least", "greatest", "mean")}
+    seconds = int((row["deviation"] or 0.0) * size / 1e6)
+    times["deviation"] = spelled_duration(seconds * 10**6)
+    # They are off by a share of the time since 1970.
+    return {**row, **times, "quantiles": None}
 
 
 def short(value: float, error: float) -> float:

@@ -1,7 +1,7 @@
 """The application and its server: every address, the limits, who may ask, what is closed at the end."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -46,6 +46,7 @@ class WebOptions:
 
     ``own_token``: opens everything to requests of this machine, beside the tokens of the home; empty for none.
     ``alerts_url``: where changes of alarms are posted, signed with ``alerts_secret``.
+    ``units``: by stream the columns that hold times, with the unit of each.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -54,6 +55,7 @@ class WebOptions:
     own_token: str = field(default="", repr=False)
     alerts_url: str | None = None
     alerts_secret: str = field(default="", repr=False)
+    units: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def create_app(layout: Home, options: WebOptions | None = None) -> ASGIApp:

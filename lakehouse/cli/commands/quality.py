@@ -62,7 +62,8 @@ def _reports(options: Globals, stream: str | None, day: date | None) -> list[dic
 
     home, settings = options.opened()
     with connected(home.tables) as connection:
-        asked = Asked(home, connection, settings.alerts.url if settings else None)
+        url, units = (settings.alerts.url, settings.time_units) if settings else (None, {})
+        asked = Asked(home, connection, url, units)
         known = asked.subjects()
         if stream is not None and stream not in known:
             raise WrongUsage(

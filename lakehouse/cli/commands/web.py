@@ -73,11 +73,12 @@ def _server_of(options: Globals, bind: str, limits: Limits, at_once: int, own: s
     from lakehouse.web.app import WebOptions, build_server
     from lakehouse.web.security.binding import BindRefused
 
-    (home, settings), url, secret = options.opened(), None, ""
+    (home, settings), url, secret, units = options.opened(), None, "", {}
     if settings:
+        units = settings.time_units
         alerts = settings.alerts
         url, secret = alerts.url, alerts.secret.get_secret_value() if alerts.secret else ""
-    answering = WebOptions(limits, at_once, own_token=own, alerts_url=url, alerts_secret=secret)
+    answering = WebOptions(limits, at_once, own_token=own, alerts_url=url, alerts_secret=secret, units=units)
     try:
         return build_server(home, bind, answering)
     except BindRefused as error:

@@ -7,7 +7,7 @@ its rules (``verdicts.py``).
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -47,11 +47,15 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True)
 class Asked:
-    """Reports of one home; ``address``: where changes of its rules are posted, if anywhere."""
+    """Reports of one home; ``address``: where changes of its rules are posted, if anywhere.
+
+    ``units``: by stream the columns that hold times, with the unit of each.
+    """
 
     layout: Home
     connection: duckdb.DuckDBPyConnection
     address: str | None = None
+    units: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def subjects(self) -> list[str]:
         """Return every stream, and every query that was checked, as ``query-NAME``."""
@@ -84,14 +88,14 @@ class Asked:
         parts: Fields = {"stream": subject, "day": shown, "days": days, "rules": rules}
         parts["checked_us"] = max((rule["checked_us"] for rule in rules), default=None)
         if not subject.startswith(_QUERY):
-            parts |= self._of_stream(subject, rules, end_us)
+            parts |= self._of_stream(subject, rules, end_us, day is None)
         parts["withheld"] = self._withheld.get(subject) if is_newest else None
         parts["notified"] = self._notified(subject)
         states = [rule["state"] for rule in rules] + ["fails"] * (not parts.get("is_balanced", True))
         parts["state"] = min(states, key=_STATES.index, default="unchecked")
         return parts
 
-    def _of_stream(self, stream: str, rules: Sequence[Fields], end_us: int) -> Fields:
+    def _of_stream(self, stream: str, rules: Sequence[Fields], end_us: int, is_of_now: bool) -> Fields:
         """Return what came in up to a time, and of the day before it; how new and how plausible it is."""
         stored = parquet_of(self.layout.ledger(stream))
         of_day = f"committed_at >= {moment(end_us - DAY_US)}"
@@ -105,7 +109,10 @@ class Asked:
             (day,) = named_rows(self.connection, f"SELECT {sums}, {newest} {before} AND {of_day}")
         counts = {name: total[name] or 0 for name in _COUNTS}
         of_today = {name: day[name] or 0 for name in _COUNTS}
-        now_us = min(end_us, time.time_ns() // 1000)
+        # The newest report is of now, even if nothing has come for days; one of a day stays as it is.
+        now_us = time.time_ns() // 1000
+        now = () if is_of_now or now_us < end_us else ("the day ended",)
+        now_us = min(now_us, end_us) if now else now_us
         return {
             "total": counts,
             "of_day": of_today,
@@ -114,10 +121,10 @@ class Asked:
             "committed_us": total["committed_us"],
             "complete": balance_sentence(counts, "in so far"),
             "arrived": "" if counts == of_today else balance_sentence(of_today, "in on this day"),
-            "fresh": fresh_sentence(total["newest_us"], total["committed_us"], now_us),
+            "fresh": fresh_sentence(total["newest_us"], total["committed_us"], now_us, *now),
             "plausible": plausible_sentence(rules),
             "quarantine": self._quarantine(stream, before, of_day) if stored else [],
-            "profile": profile_rows(self.layout, stream, end_us - DAY_US),
+            "profile": profile_rows(self.layout, stream, end_us - DAY_US, self.units.get(stream, {})),
         }
 
     def _quarantine(self, stream: str, before: str, of_day: str) -> list[Fields]:
@@ -201,7 +208,7 @@ def _streams_first(subject: str) -> tuple[bool, str]:
     return subject.startswith(_QUERY), subject
 
 
-def profile_rows(layout: Home, stream: str, day_us: int) -> list[Fields]:
+def profile_rows(layout: Home, stream: str, day_us: int, units: Mapping[str, str]) -> list[Fields]:
     """Return a row for each column of the newest day with rows up to a day, and of the day itself, ``*``, first.
 
     Each has its figures of ``DAYS`` days, as ``trend``; none of a stream without a profile.
@@ -222,7 +229,7 @@ def profile_rows(layout: Home, stream: str, day_us: int) -> list[Fields]:
                 if row["column"] in columns
             ]
         }
-        for row in profiles.profile_of(layout, stream, profiles.day_text(max(days)))
+        for row in profiles.profile_of(layout, stream, profiles.day_text(max(days)), units)
     ]
 
 

@@ -46,6 +46,8 @@ def balance_sentence(counts: Fields, when: str) -> str:
     'Of 10 records that came in all, 7 were accepted, 2 rejected, and 1 repeated another: none is unaccounted for.'
     >>> balance_sentence(counts | {"revised": 3}, "in all").partition(": ")[2]
     'none is unaccounted for. Newer ones took the place of 3 accepted ones, which are kept apart.'
+    >>> balance_sentence(dict.fromkeys(counts, 0) | dict(received=1, accepted=1), "in so far").partition(", and")[0]
+    'Of 1 record that came in so far, 1 was accepted, 0 rejected'
     >>> balance_sentence(dict.fromkeys(counts, 0), "in on this day")
     'No record came in on this day.'
     """
@@ -53,11 +55,16 @@ def balance_sentence(counts: Fields, when: str) -> str:
     if not came and not gone:
         return f"No record came {when}."
     again = f" and {counts['requeued']:,} put through again" if counts["requeued"] else ""
-    lost = "none is unaccounted for" if came == gone else f"{abs(came - gone):,} are unaccounted for"
+    lost = (
+        "none is unaccounted for"
+        if came == gone
+        else f"{_are(abs(came - gone), 'is', 'are')} unaccounted for"
+    )
     # A revised row stays accepted: it came in, and raw no longer has it.
     apart = f" Newer ones took the place of {counts['revised']:,} accepted ones, which are kept apart."
     return (
-        f"Of {counts['received']:,} records that came {when}{again}, {counts['accepted']:,} were accepted, "
+        f"Of {_are(counts['received'], 'record', 'records')} that came {when}{again}, "
+        f"{_are(counts['accepted'], 'was', 'were')} accepted, "
         f"{counts['quarantined']:,} rejected, and {counts['duplicates']:,} repeated another: {lost}."
         f"{apart if counts['revised'] else ''}"
     )
@@ -72,11 +79,13 @@ def _gone(counts: Fields) -> int:
     return int(counts["accepted"] + counts["quarantined"] + counts["duplicates"])
 
 
-def fresh_sentence(newest_us: int | None, committed_us: int | None, now_us: int) -> str:
-    """Return how new the newest row is, and when the last batch came in."""
+def fresh_sentence(
+    newest_us: int | None, committed_us: int | None, now_us: int, until: str = "this report was made"
+) -> str:
+    """Return how new the newest row is, and when the last batch came in; ``until``: what is now."""
     if committed_us is None:
         return "Nothing has come in yet."
-    batch = f"the last batch came in {age(now_us - committed_us)} before this report"
+    batch = f"the last batch came in {age(now_us - committed_us)} before {until}"
     if newest_us is None:
         return f"No row was accepted yet; {batch}."
     time = f"{format_timestamp(newest_us)} UTC"
@@ -86,7 +95,13 @@ def fresh_sentence(newest_us: int | None, committed_us: int | None, now_us: int)
 
 
 def plausible_sentence(judged: Sequence[Fields]) -> str:
-    """Return how many of the stream's own rules hold, and those that do not."""
+    """Return how many of the stream's own rules hold, and those that do not.
+
+    >>> plausible_sentence([dict(is_own=True, state="rejects", says="Rooms are warm.")])
+    'Its only rule holds, because it rejects rows.'
+    >>> plausible_sentence([dict(is_own=True, state="warns", says="Rooms are warm.")])
+    'Its only rule is broken: Rooms are warm.'
+    """
     if not judged:
         return "No check has run yet, so that no rule was judged."
     rules = [rule for rule in judged if rule["is_own"]]
@@ -95,8 +110,15 @@ def plausible_sentence(judged: Sequence[Fields]) -> str:
     broken = [rule["says"].rstrip(".") for rule in rules if rule["state"] in ("fails", "warns")]
     rejecting = sum(rule["state"] == "rejects" for rule in rules)
     by = f", {rejecting:,} of them because they reject rows" if rejecting else ""
+    if len(rules) == 1:
+        by = ", because it rejects rows" if rejecting else ""
+        return f"Its only rule is broken: {broken[0]}." if broken else f"Its only rule holds{by}."
     counted = f"{len(rules) - len(broken):,} of {len(rules):,} of its own rules hold{by}"
     return f"{counted}; broken: {'; '.join(broken)}." if broken else f"{counted}."
+
+
+def _are(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
 
 
 def age(length_us: int) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from lakehouse.config.durations import format_timestamp
 from lakehouse.serving.quality.verdicts import RUNS
+from lakehouse.storage.profiles import with_times
 from lakehouse.web.assets import header, style
 
 _STEP, _HEIGHT, _STUB = 6, 26, 4
@@ -167,7 +168,8 @@ def _platform(rules: Sequence[Fields]) -> str:
     broken, shown = sum(rule["state"] != "holds" for rule in rules), _rules("Rules of the platform", rules)
     if broken or not rules:
         return shown
-    says = f"All {len(rules):,} hold: what came in, what is kept and what is summed up agree."
+    held = f"All {len(rules):,} hold" if len(rules) > 1 else "The only rule holds"
+    says = f"{held}: what came in, what is kept and what is summed up agree."
     return f"<details><summary>{says}</summary>{shown}</details>"
 
 
@@ -184,7 +186,9 @@ def _sentence(rule: Fields) -> str:
 
 
 def _worst(sources: Mapping[str, int]) -> str:
-    return "; ".join(f"{escape(source or 'none')}: {rows:,} rows" for source, rows in sources.items())
+    return "; ".join(
+        f"{escape(source or 'none')}: {rows:,} row{'s' * (rows != 1)}" for source, rows in sources.items()
+    )
 
 
 def _quarantine(reasons: Sequence[Fields]) -> str:
@@ -228,23 +232,25 @@ def _profile(rows: Sequence[Fields]) -> str:
         "greatest",
         "mean ± deviation",
         "last thirty days",
-        "most frequent",
+        "most frequent (rows)",
     )
     shown = _table("Columns", names, [_column(row) for row in columns])
     return f"<p>{escape(late)}. By hour, in UTC: {hours} Rows of each day: {_days(day, 'rows')}</p>{shown}"
 
 
-def _column(row: Fields) -> Sequence[str]:
+def _column(figures: Fields) -> Sequence[str]:
+    row = with_times(figures)
     about = "about " if row["distinct_error"] else ""
     mean = (
         "-" if row["mean"] is None else f"{number(row['mean'])} ± {number(row['deviation'] or 0, digits=3)}"
     )
-    frequent = ", ".join(f"{value} {rows:,}" for value, rows in row["frequent"][:_FREQUENT])
+    frequent = ", ".join(f"{value} ({rows:,})" for value, rows in row["frequent"][:_FREQUENT])
     missing = f"{row['missing']:,} ({row['missing'] / max(row['rows'], 1):.1%})"
     least, greatest = ("-" if row[end] is None else number(row[end]) for end in ("least", "greatest"))
     low, middle, high = (number((row["quantiles"] or {}).get(share, 0)) for share in ("0.05", "0.5", "0.95"))
     median = f"{middle} ({low} to {high})" if row["quantiles"] else "-"
-    days = _days(row, "share with a value" if row["mean"] is None else "mean")
+    # The times of a day are of this day: their mean tells nothing of others.
+    days = "" if row["unit"] else _days(row, "share with a value" if row["mean"] is None else "mean")
     return (
         *map(escape, (row["column"], missing, f"{about}{row['distinct']:,}", least, median, greatest, mean)),
         days,
@@ -252,13 +258,15 @@ def _column(row: Fields) -> Sequence[str]:
     )
 
 
-def number(value: float, digits: int = 6) -> str:
-    """Return a number for people: of a large one all digits, if a cell has room for them.
+def number(value: float | str, digits: int = 6) -> str:
+    """Return a number for people: of a large one all digits, if a cell has room for them; a text as it is.
 
-    >>> number(24.08), number(1_768_690.4), number(1e12)
-    ('24.08', '1,768,690', '1e+12')
+    >>> number(24.08), number(90_801), number(1_768_690.4), number(1e12)
+    ('24.08', '90,801', '1,768,690', '1e+12')
     """
-    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e10 else f"{value:.{digits}g}"
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if 10**digits <= abs(value) < 1e10 else f"{value:,.{digits}g}"
 
 
 def _days(row: Fields, label: str) -> str:
@@ -280,7 +288,8 @@ def trend(runs: Sequence[dict[str, Any]]) -> str:
     most = max((run["value"] or 0.0 for run in runs), default=0.0)
     start = (RUNS - len(runs)) * _STEP
     bars = "".join(_bar(run, start + index * _STEP, most) for index, run in enumerate(runs))
-    held = f"{sum(run['state'] in ('holds', 'rejects') for run in runs)} of {len(runs)} runs held"
+    count = f"{len(runs)} run{'s' * (len(runs) != 1)}"
+    held = f"{sum(run['state'] in ('holds', 'rejects') for run in runs)} of {count} held"
     ground = f'<line class="ground" x1="0" x2="{RUNS * _STEP}" y1="{_HEIGHT}" y2="{_HEIGHT}"/>'
     return f"{_svg(RUNS * _STEP, held, ground + bars)}<br><small>{held}</small>"
 

@@ -50,6 +50,7 @@ async def _drawn(request: Request, page: Callable[[Asked], str]) -> Response:
         home = layout_of(request)
         with connected(home.tables, {"threads": 1, "memory_limit": "512MB"}) as connection:
             stop.by(connection.interrupt)
-            return page(Asked(home, connection, request.app.state.options.alerts_url))
+            options = request.app.state.options
+            return page(Asked(home, connection, options.alerts_url, options.units))
 
     return HTMLResponse(await work_of(request).run(request, work), headers=_HEADERS)

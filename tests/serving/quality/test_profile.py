@@ -49,12 +49,27 @@ def test_the_newest_day_is_shown_with_the_days_before_it_and_nothing_of_it_is_ma
     assert HOSTILE not in page and "1 (33.3%)" in page and "mean: 20 to 21" in page
 
 
+def test_times_are_shown_as_such_where_their_unit_is_known(tmp_path: Path) -> None:
+    home = reported(tmp_path)
+    seconds = np.array([DAY / 1e6, DAY / 1e6 + 7200])
+    sent = ColumnProfile("sent", Summary.of(0, seconds.view(np.int64), seconds))
+    rows = [one.as_row() | {"batch": 1, "day_us": DAY} for one in (*columns(20.0), sent)]
+    write(home.profile("rooms"), declared_columns("profile"), rows)
+    with connected(home.tables) as connection:
+        report = Asked(home, connection, units={"rooms": {"sent": "s"}}).report("rooms", date(2026, 1, 1))
+
+    assert [row["unit"] for row in report["profile"][1:]] == [None, "s", None]
+    page = Page(is_file=True).overview("Quality", [report])
+    for shown in ("2026-01-01 00:00:00", "2026-01-01 02:00:00", "2026-01-01 01:00:00 ± 1h24m51s"):
+        assert f"<td>{shown}</td>" in page
+
+
 def test_a_day_without_rows_shows_the_last_one_before_it(tmp_path: Path) -> None:
     home = reported(tmp_path)
     rows = [one.as_row() | {"batch": 1, "day_us": DAY} for one in columns(20.0)]
     write(home.profile("rooms"), declared_columns("profile"), rows)
 
-    days = [profile_rows(home, "rooms", day_us) for day_us in (DAY + 100 * DAY_US, DAY - DAY_US)]
+    days = [profile_rows(home, "rooms", day_us, {}) for day_us in (DAY + 100 * DAY_US, DAY - DAY_US)]
 
     assert [row["day"] for row in days[0]] == ["2026-01-01"] * 3
     assert days[1] == []

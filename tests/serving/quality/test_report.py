@@ -141,6 +141,13 @@ def test_queries_and_streams_that_were_checked_are_subjects_and_a_query_has_only
     assert [rule["says"] for rule in report["rules"]] == ["repeats is well."]
 
 
+def test_the_newest_report_is_of_now_and_one_of_a_day_of_its_end(asked: Asked) -> None:
+    newest, first = (asked.report("rooms", day)["fresh"] for day in (None, FIRST))
+
+    assert newest.endswith(" days before this report was made.")
+    assert first.endswith(" hours before the day ended.")
+
+
 def test_a_row_ahead_of_its_batch_is_no_older_one() -> None:
     assert "59 seconds ahead of the batch" in fresh_sentence(NOON_US + 59_000_000, NOON_US, NOON_US)
 

@@ -88,7 +88,7 @@ def test_rules_of_the_platform_stand_behind_a_line_while_all_of_them_hold() -> N
         for state in ("holds", "fails")
     )
 
-    assert "<summary>All 1 hold: what came in" in all_hold
+    assert "<summary>The only rule holds: what came in" in all_hold
     assert "<details>" not in one_fails and "Each batch has one row." in one_fails
 
 

@@ -32,7 +32,8 @@ def profile(
 
     settings = globals_of(context).settings()
     declared(settings, [stream])
-    rows = profile_of(settings.layout, stream, f"{day:%Y-%m-%d}" if day else None)
+    units = settings.streams[stream].time_units
+    rows = profile_of(settings.layout, stream, f"{day:%Y-%m-%d}" if day else None, units)
     order = {name: number for number, name in enumerate(settings.streams[stream].all_columns)}
     rows.sort(key=lambda row: order.get(row["column"], -1 if row["column"] == "*" else len(order)))
     if as_json:
@@ -56,15 +57,18 @@ def _print(stream: str, rows: list[dict[str, Any]]) -> None:
     print_table((*headers, "most frequent"), [_cells(row) for row in rows[1:]])
 
 
-def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
+def _cells(figures: dict[str, Any]) -> tuple[Any, ...]:
+    from lakehouse.storage.profiles import with_times
+
+    row = with_times(figures)
     about = "~" if row["distinct_error"] else ""
     quantiles = row["quantiles"] or {}
-    figures = (_short(row[name]) for name in ("mean", "deviation"))
+    spread = (_short(row[name]) for name in ("mean", "deviation"))
     frequent = ", ".join(f"{value} {count:,}" for value, count in row["frequent"][:_FREQUENT])
     shares = (quantiles.get(share) for share in _SHARES)
     counts = (row["column"], row["missing"], f"{about}{row['distinct']:,}")
-    return (*counts, row["least"], *shares, row["greatest"], *figures, frequent or "-")
+    return (*counts, row["least"], *shares, row["greatest"], *spread, frequent or "-")
 
 
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")
+def _short(value: float | str | None) -> float | str | None:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
