@@ -32,6 +32,10 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "known_faults": {"known"},
         "time_rules": {f"{rule} new, s at 10000" for rule in ("silent", "resets")},
         "profile_cost": {"profile, % at 1000", "rules, % at 1000"},
+        "ten_rules": {
+            "check, ten that warn, jobs at 1000",
+            "Great Expectations on Spark, counts, jobs at 1000",
+        },
     },
     "conditions": {"conditions": {"decimal_1000_ms", "decimal_1000_duckdb_ms"}},
     # Its parts start clusters.

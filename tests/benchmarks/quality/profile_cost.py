@@ -75,7 +75,7 @@ def _of_size(size: int) -> list[Any]:
         settings = load_settings(folder / "tidemark.toml")
         session = build_session(settings)
         for batch in range(2):
-            _land(folder / "landing", batch, size)
+            land(folder / "landing", batch, size)
             spent = dict.fromkeys(("profile", "rules", "gx"), 0.0)
             with _counted(spent):
                 ingest_s = _timed(lambda: ingest.run(settings, session, "readings"))
@@ -121,7 +121,8 @@ def _timed(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _land(folder: Path, batch: int, size: int) -> None:
+def land(folder: Path, batch: int, size: int) -> None:
+    """Write a file of readings of fifty devices, each of which sends four measures a second."""
     folder.mkdir(exist_ok=True)
     dice = np.random.default_rng(batch)
     columns: dict[str, Any] = {"ts": 1_600_000_000 + batch * size // 50 + np.arange(size) // 50}
