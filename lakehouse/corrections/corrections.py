@@ -1,7 +1,7 @@
 """Corrections: begun, carried out, done; killed anywhere and carried out again, the content is the same.
 
     begun      a row says which raw rows go and which times are built again; from here on it will happen
-    carried    identities remembered or hashes noted, raw rows deleted, nodes of those times built again, the
+    carried    identities remembered or places noted, raw rows deleted, nodes of those times built again, the
                ledger's times mended: each one commit
     done       a second row; only now does the balance of raw rows count what left
 

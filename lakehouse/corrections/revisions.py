@@ -1,11 +1,11 @@
 """Revisions carried out: rows that newer ones of their identity have revised leave raw, and nodes and results with it.
 
     a batch         keeps its revised rows in the table `revised/<stream>`, before the ledger row that finishes it
-    a correction    of all batches that wait for one: hashes noted, rows out of raw, their whole top nodes built again
+    a correction    of all batches that wait for one: places noted, rows out of raw, their whole top nodes built again
 
 Until it is carried out, raw has older and newer rows, no query reads such a batch, and later batches still know which
 row of an identity is the newest. The ledger stays as it is: at the time of each row that goes there is another one.
-Cost: figures and hashes of the revised rows, the files of raw that have them, and the rows of their top nodes.
+Cost: figures and places of the revised rows, the files of raw that have them, and the rows of their top nodes.
 """
 
 import json
@@ -21,10 +21,10 @@ from lakehouse.corrections.rebuild import rebuild_ranges
 from lakehouse.corrections.wrong_rows import NotedInRaw, RevisedRows, count_wrong, note_wrong
 from lakehouse.engine import Session, engine_of
 from lakehouse.engine.rewriting import remove_rows
+from lakehouse.spark.noted_rows import NotedRows
 from lakehouse.storage.corrections import MOST_RANGES, REVISE, Correction
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.layout import Home
-from lakehouse.storage.noted_rows import NotedRows
 from lakehouse.storage.tables.rollup_table import read_marker
 from lakehouse.storage.tables.table_log import FileFacts
 

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,17 +18,14 @@ from lakehouse.engine import Engine, Item
 from lakehouse.engine.parts import ENTRIES, TableSink, commit_entries, file_items, sink_of
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
-from lakehouse.spark.row_hash import xxhash64
+from lakehouse.spark.noted_rows import PLACE, NotedRows
 from lakehouse.storage.layout import Home
-from lakehouse.storage.noted_rows import NotedRows
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.open_tables import opened
 from lakehouse.storage.tables.table_commits import arrow_schema
 from lakehouse.storage.tables.table_log import Between, files_between
 from lakehouse.storage.tables.table_reads import pieces_of
 
-# What says which row it is.
-_PLACE = ("source_file", "source_line", "source_item")
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _GROUP = ["batch", "span"]
 _FIGURES = pa.schema(dict.fromkeys((*_GROUP, "rows", "low_us", "high_us"), pa.int64()))
@@ -149,11 +144,11 @@ class NotedInRaw:
     """Finds rows of raw that a correction has noted."""
 
     noted: NotedRows
-    columns: tuple[str, ...] = ("event_us", *_PLACE)
+    columns: tuple[str, ...] = ("event_us", *PLACE)
 
     def __call__(self, rows: pa.Table) -> pa.Array:
         """Return for each row whether it is one of them."""
-        return pa.array(self.noted.are(_places(rows)))
+        return pa.array(self.noted.are(rows.select(PLACE)))
 
 
 def count_wrong(
@@ -176,7 +171,7 @@ def count_wrong(
 def note_wrong(
     engine: Engine, layout: Home, stream: str, number: int, wrong: WrongRows | RevisedRows
 ) -> None:
-    """Append the hashes of the rows that a correction of this number is about to take out of raw; once.
+    """Append the places of the rows that a correction of this number is about to take out of raw; once.
 
     Cost: one Spark job over the files that may have such a row.
     """
@@ -186,7 +181,7 @@ def note_wrong(
     if tables.is_appended(table, *writer):
         return
     with opened(rows) as known:
-        columns = pa.schema([each for each in arrow_schema(known) if each.name in {*wrong.columns, *_PLACE}])
+        columns = pa.schema([each for each in arrow_schema(known) if each.name in {*wrong.columns, *PLACE}])
     kernel = partial(_noted, wrong=wrong, columns=columns, number=number, sink=sink_of(table))
     items = file_items(files_between(rows, wrong.between))
     commit_entries(table, engine.map(items, kernel, ENTRIES, f"note wrong rows of {stream}"), writer)
@@ -195,17 +190,12 @@ def note_wrong(
 def _noted(
     item: Item, wrong: WrongRows | RevisedRows, columns: pa.Schema, number: int, sink: TableSink
 ) -> Iterator[pa.Table]:
-    yield sink.write(_hashes(rows.filter(wrong(rows)), number) for rows in pieces_of(item["path"], columns))
+    yield sink.write(_numbered(rows.filter(wrong(rows)), number) for rows in pieces_of(item["path"], columns))
 
 
-def _hashes(rows: pa.Table, number: int) -> pa.Table:
+def _numbered(rows: pa.Table, number: int) -> pa.Table:
     correction = pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows)
-    return pa.table({"correction": correction, "event_us": rows["event_us"], "row": _places(rows)})
-
-
-def _places(rows: pa.Table) -> npt.NDArray[np.int64]:
-    """Return the hash of where each row came from."""
-    return xxhash64([rows[name] for name in _PLACE], rows.num_rows)
+    return rows.select(["event_us", *PLACE]).append_column("correction", correction)
 
 
 def _counted(

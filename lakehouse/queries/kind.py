@@ -32,6 +32,8 @@ from typing import Any, ClassVar, Protocol
 
 # The columns of a raw row that a scan always reads for kinds whose rows go on to a kernel.
 KEPT = ("event_us", "arrival_us", "batch", "source_file", "source_line", "source_item")
+# By side, columns with a time, a file, a line and an item.
+RestsOn = tuple[tuple[str, ...], ...]
 # The default deadline: how long after the start of the work on a batch its rows should be output.
 DEADLINE_US = 10_000_000
 _BLANK_OR_QUOTE = re.compile(
@@ -211,7 +213,7 @@ class Kind:
     ``metrics``: those that its state reads besides the common ones. ``counted``: those that add up to the results of
     a batch. ``sums``: those that are published as sums, by their columns in ``queries``; ``newest``: those with event
     times, or lists of them; ``settings``: what is published of the query as it was written; ``step``: its setting by
-    whose multiples results are published. ``rests_on``: the columns of results with times and hashes of the rows that
+    whose multiples results are published. ``rests_on``: the columns of results with times and places of the rows that
     they are made of, by side, or as lists of all sides; none of a kind that recomputes its results. ``rows_are``,
     ``row``: what the published rows, and the rows of a side, are for people. ``time``: by which column they belong to
     periods of a recall; ``whole``, ``at_once``: SQL for what a row adds to all, and to those at once.
@@ -228,7 +230,7 @@ class Kind:
     newest: tuple[str, ...] = ("newest_us",)
     settings: tuple[str, ...] = ()
     step: str | None = None
-    rests_on: tuple[tuple[str, str], ...] = ()
+    rests_on: RestsOn = ()
     rows_are: str = "The rows of"
     row: str = "the row of {stream}"
     time: str = "event_us"
@@ -270,7 +272,10 @@ _DECLARED = (
         newest=("left_newest_us", "right_newest_us"),
         settings=("window_us", "recall", "period_us", "step_us"),
         step="step_us",
-        rests_on=(("left_us", "left_row"), ("right_us", "right_row")),
+        rests_on=(
+            ("left_us", "left_file", "left_line", "left_item"),
+            ("right_us", "right_file", "right_line", "right_item"),
+        ),
         rows_are="The pairs of",
         row="the {place} row, of {stream}",
     ),
@@ -288,7 +293,7 @@ _DECLARED = (
         ),
         settings=("slack_us", "window_us", "recall", "period_us", "step_us"),
         step="step_us",
-        rests_on=(("times_us", "row_ids"),),
+        rests_on=(("times_us", "row_files", "row_lines", "row_items"),),
         rows_are="The results of",
         row="the row of {alias}, of {stream}",
     ),
@@ -317,7 +322,7 @@ _DECLARED = (
         partition="operator",
         metrics=(*OPERATOR, *BATCH),
         newest=("time_us",),
-        rests_on=(("event_us", "row_id"),),
+        rests_on=(("event_us", "source_file", "source_line", "source_item"),),
         rows_are="The rows selected by",
     ),
 )

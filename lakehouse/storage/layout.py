@@ -8,7 +8,7 @@
     remembered/<stream>   identities whose raw rows were dropped, Delta     jobs/maintain
     unchecked/<stream>    rows that came too late to be compared, Delta     jobs/ingest, jobs/maintain
     corrections/<stream>  later changes of history, Delta   jobs/maintain, jobs/retract, jobs/build_rollups
-    retracted/<stream>    hashes of retracted rows, Delta   jobs/retract, jobs/ingest
+    retracted/<stream>    places of retracted rows, Delta   jobs/retract, jobs/ingest
     revised/<stream>      older values of revised rows, Delta       jobs/ingest
     quality/              history of check results, Delta   jobs/check_quality
     checked/              what has passed checks            jobs/check_quality, jobs/check_queries

@@ -4,6 +4,9 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     event_us BIGINT COMMENT 'event time of the newest row',
     times_us ARRAY<BIGINT> COMMENT 'event time of the row of each side, in the order of the query',
     row_ids ARRAY<BIGINT> COMMENT 'the row of each side: hash of its file, line and item',
+    row_files ARRAY<STRING> COMMENT 'the row of each side: its file',
+    row_lines ARRAY<BIGINT> COMMENT 'the row of each side: its line',
+    row_items ARRAY<INT> COMMENT 'the row of each side: its place in the line',
     found STRING COMMENT 'online: by a batch of the query; repair: afterwards',
     batch BIGINT COMMENT 'the batch of the query that found it, or the number of the repair'
     {columns}

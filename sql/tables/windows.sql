@@ -7,6 +7,9 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     key BIGINT COMMENT 'hash of the columns that must be equal',
     event_us BIGINT COMMENT 'its event time',
     row BIGINT COMMENT 'the row: hash of its file, line and item',
+    source_file STRING COMMENT 'its file',
+    source_line BIGINT COMMENT 'its line',
+    source_item INT COMMENT 'its place in the line',
     batch BIGINT COMMENT 'the batch of the query that took it in'{columns}
 ) USING DELTA
 PARTITIONED BY (side)

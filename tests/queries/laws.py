@@ -226,13 +226,15 @@ class Life:
             name: [{**row, "ts": min(row["ts"], row["received"])} for row in found[name]] for name in NAMES
         }
 
-    def land(self, rows: Mapping[str, Sequence[Row]]) -> None:
-        """Put some more rows of some streams into raw."""
+    def land(self, rows: Mapping[str, Sequence[Row]], file: str | None = None) -> None:
+        """Put some more rows of some streams into raw, as a file of this name, or of the next number."""
         self.landed += 1
         for name, some in rows.items():
             folder = Path(self.settings.streams[name].source.path).parent
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{self.landed}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in some))
+            (folder / (file or f"{self.landed}.ndjson")).write_text(
+                "".join(json.dumps(row) + "\n" for row in some)
+            )
             self.rows[name] += some
             take_in(self.settings, self.spark, name)
 

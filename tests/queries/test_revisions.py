@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from jobs import ingest
+from jobs import build_rollups, ingest
 from lakehouse.queries.kind import KINDS
 from lakehouse.settings import load_settings
 from lakehouse.storage.corrections import waiting_revisions
+from tests.oracles.queries.colliding_keys import PAIRS_OF_TEXTS
 from tests.queries.laws import Life, Row
 from tests.queries.multiway.streams import NAMES, some_rows
-from tests.queries.test_withdrawal import deviations
+from tests.queries.test_withdrawal import deviations, shifted
+from tests.support.table_rows import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,13 +29,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 class Revised(Life):
     """A life whose streams may be revised; its rows are the newest of each room and time."""
 
-    def land(self, rows: Mapping[str, Sequence[Row]]) -> None:
-        """Land some more rows of some streams, and take them in."""
+    def land(self, rows: Mapping[str, Sequence[Row]], file: str | None = None) -> None:
+        """Land some more rows of some streams, as a file of this name or number, and take them in."""
         self.landed += 1
         for name, some in rows.items():
             folder = Path(self.settings.streams[name].source.path).parent
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{self.landed}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in some))
+            (folder / (file or f"{self.landed}.ndjson")).write_text(
+                "".join(json.dumps(row) + "\n" for row in some)
+            )
             every = [*self.rows[name], *sorted(some, key=lambda row: row["received"])]
             # Without a room a row has no identity.
             newest = {
@@ -85,3 +89,25 @@ def test_whatever_is_revised_results_are_those_of_the_newest_rows(life: Revised,
     assert life.found(life.name) == life.truth()
     assert deviations(life) == []
     assert all(waiting_revisions(life.settings.layout, name) is None for name in NAMES)
+
+
+def test_rows_whose_places_have_the_hash_of_revised_ones_stay(life: Revised) -> None:
+    first, second = PAIRS_OF_TEXTS[0]
+    part = life.part(0)
+    life.land(part, first)
+    life.land(shifted(part), second)
+    life.run()
+    life.repair()
+    build_rollups.run(life.settings, life.spark, "doors")
+    life.land({"doors": [{**row, "value": 7.0} for row in part["doors"]], "badges": [], "alerts": []})
+
+    for _ in range(2):
+        life.run()
+        life.repair()
+
+    assert life.found(life.name) == life.truth()
+    raw = table_rows(life.settings.layout.raw("doors"), "source_file")
+    assert len(raw) == len(life.rows["doors"])
+    build_rollups.run(life.settings, life.spark, "doors")
+    counted = "sum(rows) FILTER (level = 1 AND grouping = 0)"
+    assert table_rows(life.settings.layout.rollup("doors"), counted) == [(len(raw),)]

@@ -26,8 +26,8 @@ from lakehouse.queries.runtime.logged import MOST_RANGES
 from lakehouse.queries.runtime.tables import bucket_of, quoted
 from lakehouse.queries.runtime.tasks.bucket import BucketResult, Metric
 from lakehouse.queries.runtime.tasks.by_bucket import ROWS_A_PLACE, run_buckets
-from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.queries.runtime.tasks.reading import Columns, Counted, FileRows, SideRows, Some, items_of
+from lakehouse.spark.key_codes import key_codes
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import files_near

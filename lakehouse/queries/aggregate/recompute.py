@@ -54,7 +54,7 @@ class Affected:
         window_us = max(windows[side] for side in retracted.sides)
         ends_us = retracted.to_us - 1 + window_us
         whole_us = -_NEVER if kept_us is None else kept_us + reach_us
-        times = retracted.times()
+        times = retracted.noted.times()
         near = covering_ranges(times, times + window_us + reach_us, MOST_RANGES)
         ticks = ((-(-max(low, whole_us) // every_us) * every_us, high - reach_us) for low, high in near)
         ticks = ((low, high if last_us is None else min(high, last_us)) for low, high in ticks)

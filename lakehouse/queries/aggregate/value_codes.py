@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Rows
 from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
-from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.spark.comparisons import same
+from lakehouse.spark.key_codes import key_codes
 from lakehouse.spark.row_hash import xxhash64
 
 # Nobody can make values in advance that are slow to find.

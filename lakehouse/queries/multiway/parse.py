@@ -24,7 +24,9 @@ from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
 
 MOST_STREAMS = 8
 # What a table of results has beside the query's own columns and RESERVED, where it is stored and where it is published.
-RESULT_COLUMNS = frozenset({"times_us", "row_ids", "found", "event_at"})
+RESULT_COLUMNS = frozenset(
+    {"times_us", "row_ids", "row_files", "row_lines", "row_items", "found", "event_at"}
+)
 
 
 GRAMMAR = Grammar(

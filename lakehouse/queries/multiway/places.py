@@ -22,7 +22,8 @@ from lakehouse.queries.multiway.reach import Reach, policy_of, slack_needed
 from lakehouse.queries.multiway.rows import TAKEN, kinds_of, logged_rows
 from lakehouse.queries.runtime.recall.needed_slack import counted
 from lakehouse.queries.runtime.tasks.bucket import LOG, BucketResult, Metric
-from lakehouse.queries.runtime.tasks.key_codes import key_codes
+from lakehouse.spark.key_codes import key_codes
+from lakehouse.spark.noted_rows import PLACE
 
 RESULT = "result"
 # A place holds at most so many bytes of combinations at a time.
@@ -154,10 +155,24 @@ def shown(query: MultiwayQuery, used: Sequence[pa.Table], found: Int64s) -> pa.T
         for each in query.outputs
     }
     own = {"event_us": times.max(axis=1), "times_us": _lists(times), "row_ids": _lists(ids)}
+    for name in PLACE:
+        of_sides = [rows[name].take(pa.array(found[:, side])) for side, rows in enumerate(used)]
+        own[f"{name.replace('source', 'row')}s"] = _side_by_side(of_sides)
     return pa.table({**own, **outputs})
 
 
 def _lists(values: Int64s) -> pa.Array:
     """Return each line as a list."""
-    starts = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
-    return pa.ListArray.from_arrays(pa.array(starts), pa.array(values.ravel()))
+    return _cut(pa.array(values.ravel()), len(values))
+
+
+def _side_by_side(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """Return the values of each row as a list."""
+    rows, whole = len(columns[0]), pa.chunked_array([part for each in columns for part in each.chunks])
+    at = np.arange(rows * len(columns)).reshape(len(columns), rows).T.ravel()
+    return _cut(whole.take(pa.array(at)).combine_chunks(), rows)
+
+
+def _cut(values: pa.Array, rows: int) -> pa.Array:
+    each = len(values) // max(rows, 1)
+    return pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32) * each), values)

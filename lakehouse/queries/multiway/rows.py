@@ -4,6 +4,7 @@
     k_0 ...                             the columns of the key
     is_refused                          a clock ahead of its own arrival: it joins nothing
     batch                               the ingest batch that brought it
+    source_file, source_line, source_item   its place
     o_<name> ...                        the query's own columns, of the row's side
 
 ``key`` is a hash: rows meet by it and are counted by it. Those that have met join if the columns of their keys are
@@ -28,6 +29,7 @@ from lakehouse.queries.runtime.tables import (
     output_columns,
     with_constants,
 )
+from lakehouse.spark.noted_rows import PLACE
 
 TAKEN = ("rows", "missed", "refused", "unusable")
 
@@ -42,6 +44,7 @@ def side_columns(query: MultiwayQuery, streams: Mapping[str, Stream], number: in
         f"{hash_of(query.sides[number].keys)} AS `key`",
         f"{is_refused(query)} AS is_refused",
         "batch",
+        *PLACE,
         *(f"CAST(`{name}` AS {kind}) AS k_{place}" for place, (name, kind) in enumerate(keys.items())),
         *output_columns(query, streams, number),
     )

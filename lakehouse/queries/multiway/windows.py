@@ -40,6 +40,7 @@ from lakehouse.queries.runtime.tasks.reading import (
     TaskRows,
     items_of,
 )
+from lakehouse.spark.noted_rows import PLACE
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_commits import fitted
 from lakehouse.storage.tables.table_log import FileFacts, file_facts
@@ -190,7 +191,7 @@ class Windows:
         """Return the rows of a side with the place in which those of a key meet; ``passing``: some of them."""
         where = f"batch = {self.batch} OR {self._stored(side)}"
         keys = [f"k_{place}" for place in range(len(self.query.sides[side].keys))]
-        shown = [*keys, *(f"o_{each.name}" for each in self.query.outputs)]
+        shown = [*PLACE, *keys, *(f"o_{each.name}" for each in self.query.outputs)]
         columns = (
             *(f"{side} AS side", "event_us", "`row`", "`key`", "false AS is_refused"),
             *(f"batch = {self.batch} AS is_new", bucket_of("`key`", places)),

@@ -12,10 +12,11 @@ from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.queries.pairs.held_join import HeldJoin
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import PLACE, as_batch, in_order, with_equal_keys
+from lakehouse.queries.pairs.rows import as_batch, in_order, with_equal_keys
 from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.recall.needed_slack import Missed
 from lakehouse.queries.runtime.tasks.bucket import LOG, STATE, BucketResult, Metric, StateBefore, log_rows
+from lakehouse.spark.noted_rows import PLACE
 
 PAIR = "pair"
 Newest = tuple[int | None, int | None]
@@ -90,7 +91,7 @@ class BucketJoin:
 
 def _shown(rows: pa.Table, first: int) -> pa.Table:
     """Return what pairs show of rows, by the kernel's numbers, which begin with ``first``."""
-    own = ["row", "event_us", *(name for name in rows.column_names if name.startswith(("o_", "k_")))]
+    own = ["row", "event_us", *PLACE, *(name for name in rows.column_names if name.startswith(("o_", "k_")))]
     number = pa.array(np.arange(first, first + rows.num_rows))
     return pa.table({"number": number, **{name: rows[name] for name in own}})
 
@@ -105,6 +106,8 @@ def pair_rows(query: PairsQuery, pairs: Pairs, left: pa.Table, right: pa.Table) 
         "right_row": right["row"],
         "wait_us": pa.array(pairs.wait_us),
     }
+    for side, rows in (("left", left), ("right", right)):
+        columns |= {name.replace("source", side): rows[name] for name in PLACE}
     for output in query.outputs:
         columns[output.name] = (left, right)[output.side][f"o_{output.name}"]
     return pa.table(columns)

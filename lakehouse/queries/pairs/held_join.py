@@ -3,7 +3,7 @@
 A segment has rows of one side that entered with one batch and are near in time:
 
     side, place, number, event_us, cell, n_0 ...    as the kernel holds them
-    row, k_0 ..., o_<name> ...                      what pairs show, and the keys that are compared
+    row, source_file ..., k_0 ..., o_<name> ...     what pairs show and rest on, and the keys that are compared
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.tasks.bucket import Change, Left, Segment, cut_by_time, packed_rows, unpacked
-from lakehouse.queries.runtime.tasks.key_codes import key_codes
+from lakehouse.spark.key_codes import key_codes
 
 _METHOD, _NEXT = "method", "next"
 # The segments of each side.

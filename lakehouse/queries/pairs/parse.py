@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from lakehouse.queries.language.tokens import Named
 
 # What a table of pairs has beside the query's own columns and RESERVED, where it is stored and where it is published.
-PAIR_COLUMNS = frozenset({"left_us", "right_us", "left_row", "right_row", "found", "wait_us", "event_at"})
+PAIR_COLUMNS = frozenset(
+    {"left_us", "right_us", "left_row", "right_row", "found", "wait_us", "event_at"}
+    | {f"{side}_{what}" for side in ("left", "right") for what in ("file", "line", "item")}
+)
 
 
 def _policy(reader: ClauseReader, clause: str) -> bool:

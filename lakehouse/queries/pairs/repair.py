@@ -18,15 +18,16 @@ from lakehouse.engine.parts import sink_of
 from lakehouse.queries.pairs.bucket import PAIR, pair_rows
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import PLACE, as_batch, in_order, side_rows, with_equal_keys
+from lakehouse.queries.pairs.rows import as_batch, in_order, side_rows, with_equal_keys
 from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.logged import Logged, buckets_now
 from lakehouse.queries.runtime.recall.needed_slack import NEEDED, needed_rows
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.tasks.bucket import BucketResult
 from lakehouse.queries.runtime.tasks.by_bucket import Answered, Output, run_buckets
-from lakehouse.queries.runtime.tasks.key_codes import key_codes
 from lakehouse.spark import tables
+from lakehouse.spark.key_codes import key_codes
+from lakehouse.spark.noted_rows import PLACE
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.tables.table_log import read_columns
 

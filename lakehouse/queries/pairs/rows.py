@@ -27,9 +27,8 @@ from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, column_type, hash_of, output_columns
 from lakehouse.queries.runtime.tasks.reading import SideRows, TaskRows
 from lakehouse.spark.comparisons import compared
+from lakehouse.spark.noted_rows import PLACE
 
-# What tells rows of a side apart.
-PLACE = ("source_file", "source_line", "source_item")
 ORDER = ("batch", *PLACE)
 
 

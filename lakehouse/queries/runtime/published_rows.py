@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from lakehouse.queries.kind import kind_of
@@ -103,7 +104,10 @@ class RowsSnapshot(PeriodicSnapshot):
         own = "".join(f"{name(column.name)} {column.type}, " for column in self.columns)
         says = f"{kind_of(self).rows_are} {self.name}; see queries."
         declared = filled(self.statements[0], {"{columns}": own}) + comments_of(says, self.columns)
-        store.take(self.rows_table, declared, Appended(self.row_table, _rows_at, self.finished))
+        rows_at = partial(
+            _rows_at, but=[column for _, *places in kind_of(self).rests_on for column in places]
+        )
+        store.take(self.rows_table, declared, Appended(self.row_table, rows_at, self.finished))
         if self.periods is not None:
             rows = store.arrived(self.rows_table)
             self.periods.take(store, rows, is_shared=store.is_shared(self.rows_table))
@@ -137,6 +141,7 @@ def snapshot_of(
     return snapshot
 
 
-def _rows_at(source: str) -> str:
-    """Return SQL for rows of a source, with their event time as a timestamp."""
-    return f"SELECT *, make_timestamp(event_us) AS event_at FROM {source}"
+def _rows_at(source: str, but: Sequence[str]) -> str:
+    """Return SQL for rows of a source without some columns, with their event time as a timestamp."""
+    kept = f"COLUMNS(lambda each: each NOT IN {(*but, '')})"
+    return f"SELECT {kept}, make_timestamp(event_us) AS event_at FROM {source}"

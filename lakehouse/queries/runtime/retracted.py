@@ -1,7 +1,7 @@
 """Retracted rows as tasks look for them: in results, in what a state holds, and in the log of a query.
 
-A correction notes the hashes of its rows before they leave raw; a result has the hashes of the rows that it is made of.
-A file that is read again after its rows were retracted brings rows of the same hashes: results rest on none of them
+A correction notes the places of its rows before they leave raw; a result has the places of the rows that it is made of.
+A file that is read again after its rows were retracted brings rows of the same places: results rest on none of them
 before those that rest on the old ones are withdrawn, as no batch begins in between.
 """
 
@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.contract import Int64s
-from lakehouse.queries.kind import Query
+from lakehouse.queries.kind import Query, RestsOn
 from lakehouse.queries.runtime.tasks.bucket import ATTEMPTS, packed_rows, unpacked
+from lakehouse.spark.noted_rows import PLACE, NotedRows
 from lakehouse.storage.corrections import Correction
 from lakehouse.storage.layout import Home
-from lakehouse.storage.noted_rows import NotedRows
 
 Bools = np.ndarray
 
@@ -43,56 +43,49 @@ class Retracted:
         noted = NotedRows.of(layout, stream, correction.number)
         return cls(noted, sides, correction.from_us, correction.to_us)
 
-    def are(self, event_us: Int64s, row: Int64s) -> Bools:
-        """Return which rows of such a side, by their times and hashes, are retracted."""
+    def are(self, event_us: Int64s, places: pa.Table) -> Bools:
+        """Return which rows of such a side, by their times and places, are retracted."""
         near = (event_us >= self.from_us) & (event_us < self.to_us)
         if near.any():
-            near[near] = self.noted.are(row[near])
+            near[near] = self.noted.are(places.filter(pa.array(near)))
         return near
 
     def among(self, rows: pa.Table) -> Bools:
-        """Return which of some rows with ``side``, ``event_us`` and ``row`` are retracted."""
-        found = self.are(rows["event_us"].to_numpy(), rows["row"].to_numpy())
+        """Return which of some rows with ``side``, ``event_us`` and their places are retracted."""
+        found = self.are(rows["event_us"].to_numpy(), rows.select(PLACE))
         found &= np.isin(rows["side"].to_numpy(), list(self.sides))
         return found
 
-    def times(self) -> Int64s:
-        """Return their times."""
-        parts = [rows["event_us"].to_numpy() for rows in self.noted.pieces()]
-        return np.concatenate([np.empty(0, np.int64), *parts])
-
     def before(self, time_us: int) -> int:
         """Return how many of them are before a time."""
-        return int((self.times() < time_us).sum())
+        return int((self.noted.times() < time_us).sum())
 
 
 @dataclass(frozen=True)
 class Resting:
     """Results that rest on retracted rows.
 
-    ``places``: columns with the times and hashes of the rows that a result is made of, by side; one pair of lists has
-    those of all sides.
+    ``rests_on``: columns with the times and places of the rows that a result is made of, by side; lists have those of
+    all sides.
     """
 
     retracted: Retracted
-    places: tuple[tuple[str, str], ...]
+    rests_on: RestsOn
 
     @property
     def columns(self) -> Sequence[str]:
         """The columns that it looks at."""
-        return [name for pair in self.places for name in pair]
+        return [name for own in self.rests_on for name in own]
 
     def __call__(self, rows: pa.Table) -> pa.Array:
         """Return for each result whether it is one of them."""
         found = np.zeros(rows.num_rows, np.bool_)
         for side in self.retracted.sides:
-            found |= self.retracted.are(*(self._of_side(rows, side, at) for at in (0, 1)))
+            time, *place = (rows[name] for name in self.rests_on[min(side, len(self.rests_on) - 1)])
+            if pa.types.is_list(time.type):
+                time, *place = (pc.list_element(each, side) for each in (time, *place))
+            found |= self.retracted.are(time.to_numpy(), pa.table(place, PLACE))
         return pa.array(found)
-
-    def _of_side(self, rows: pa.Table, side: int, at: int) -> Int64s:
-        column = rows[self.places[min(side, len(self.places) - 1)][at]]
-        own: Int64s = (pc.list_element(column, side) if pa.types.is_list(column.type) else column).to_numpy()
-        return own
 
 
 @dataclass(frozen=True)
@@ -100,7 +93,7 @@ class RetractedRows:
     """Kept rows, with their side, that are retracted."""
 
     retracted: Retracted
-    columns: tuple[str, ...] = ("side", "event_us", "row")
+    columns: tuple[str, ...] = ("side", "event_us", *PLACE)
 
     def __call__(self, rows: pa.Table) -> pa.Array:
         """Return for each row whether it is one of them."""
@@ -148,5 +141,5 @@ class Forgetting:
 
     def _left(self, content: bytes) -> pa.Table:
         rows = unpacked(content)
-        are = self.retracted.are(rows["event_us"].to_numpy(), rows["row"].to_numpy())
+        are = self.retracted.are(rows["event_us"].to_numpy(), rows.select(PLACE))
         return rows.filter(pa.array(~are))

@@ -16,6 +16,7 @@ from lakehouse.engine.rewriting import remove_rows
 from lakehouse.queries.kind import Output, Query, Side, kind_of
 from lakehouse.queries.runtime.batch_manifest import finished, read_manifest
 from lakehouse.spark import tables
+from lakehouse.spark.noted_rows import PLACE
 from lakehouse.storage.layout import Home
 from lakehouse.storage.stores.store_path import Location
 from lakehouse.storage.tables.table_log import files_between
@@ -101,8 +102,8 @@ def output_types(query: Shown, streams: Mapping[str, Stream]) -> dict[str, str]:
     return {each.name: column_type(streams, query.sides[each.side], each.column) for each in query.outputs}
 
 
-# The identity of a row, by its place in the sources.
-ROW_HASH = "xxhash64(source_file, source_line, source_item)"
+# A short name of a row for people, made of its place in the sources.
+ROW_HASH = f"xxhash64({', '.join(PLACE)})"
 
 
 def hash_of(columns: Sequence[str]) -> str:

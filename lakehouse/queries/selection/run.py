@@ -16,6 +16,7 @@ from lakehouse.queries.runtime.scan.task import ROW
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import Written
 from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.spark.noted_rows import PLACE
 from lakehouse.storage.crashpoint import crash_point
 
 
@@ -29,7 +30,8 @@ class SelectionRun(QueryRun[SelectionQuery]):
         """Return how tasks write the rows that the scan of a batch lets through."""
         shown = {output.name: output.column for output in self.query.outputs}
         sink = sink_of(self.layout.selection(self.query.name))
-        return Written(sink, {"event_us": "event_us", "row_id": ROW, **shown}, {"batch": manifest.number})
+        own = {"event_us": "event_us", "row_id": ROW, **dict(zip(PLACE, PLACE, strict=True))}
+        return Written(sink, own | shown, {"batch": manifest.number})
 
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, Any]:
         """Commit what the scan has written, then the metrics that finish its batch; return its totals."""

@@ -24,7 +24,7 @@ from lakehouse.config.problems import Permanent
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-VERSION = 16
+VERSION = 17
 # ``holder`` is null where the last holder has given the lease back.
 TABLES = (
     "CREATE TABLE tidemark_leases (home TEXT NOT NULL, name TEXT NOT NULL, fence BIGINT NOT NULL, holder TEXT, "

@@ -23,7 +23,7 @@ from lakehouse.queries.aggregate.value_codes import BucketCodes, newest
 from lakehouse.queries.runtime.retracted import Retracted
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tasks.bucket import ATTEMPTS, STATE, Left, Segment
-from lakehouse.storage.noted_rows import NotedRows
+from lakehouse.spark.noted_rows import NotedRows
 from tests.oracles.queries.exact_aggregates import plain
 from tests.queries.exact_rows import STREAMS, ReadOnce, Row, Source, raw, read
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.recompute import Affected
 from lakehouse.queries.runtime.retracted import Retracted
-from lakehouse.storage.noted_rows import NotedRows
+from lakehouse.spark.noted_rows import NotedRows
 from tests.queries.declared_streams import SECOND, aggregate_of, stream_of
 
 # Windows of ten seconds and four, ticks at each second one.

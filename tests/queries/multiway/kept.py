@@ -1,13 +1,16 @@
-"""A join of three streams or more kept current in memory: batches joined each way, restarts, late rows, repair."""
+"""A join of three streams or more kept current in memory: batches joined each way, late rows, repair, retractions."""
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lakehouse.algorithms.late_join.policy_by_stream import held_us
+from lakehouse.queries.kind import kind_of
 from lakehouse.queries.multiway.centre import Planner, counts_of
 from lakehouse.queries.multiway.places import RESULT, JoinPlaces, Route, used_rows, whole_routes
 from lakehouse.queries.multiway.pruned import passing
@@ -16,8 +19,10 @@ from lakehouse.queries.multiway.reach import Reach, policy_of
 from lakehouse.queries.multiway.repair import RepairPlaces
 from lakehouse.queries.multiway.rows import keyed, side_columns
 from lakehouse.queries.runtime.recall.needed_slack import learned
+from lakehouse.queries.runtime.retracted import Resting, Retracted
 from lakehouse.queries.runtime.tasks.arrow_sql import one_batch
 from lakehouse.queries.runtime.tasks.bucket import BucketResult
+from lakehouse.spark.noted_rows import PLACE, NotedRows
 from tests.queries.exact_rows import STREAMS, ReadOnce, Row, Source, raw, read
 
 # How a batch is joined: from raw, from windows of all its rows, or from those of keys that can join.
@@ -36,13 +41,12 @@ class KeptJoin:
     query: MultiwayQuery
     slots: int
     known: Sequence[Sequence[Row]] | None = None
-    results: list[Values] = field(default_factory=list)
+    found: list[pa.Table] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.of = ReadOnce(self._read, self.known).of
         self.policy = policy_of(self.query)
         self.rows = list[pa.Table]()
-        self.lines: dict[int, int] = {}
         self.reach: dict[int, Reach] = {}
         self.repaired = 0
         self.until_us: int | None = None
@@ -53,7 +57,6 @@ class KeptJoin:
         number = len(self.reach) + 1
         reach = self.reach[number] = Reach(self.query, self.until_us, self._slacks(number))
         own = self.of(sides)
-        self.lines |= dict(zip(own["row"].to_pylist(), own["source_line"].to_pylist(), strict=True))
         self.rows.append(own.append_column("taken", pa.repeat(pa.scalar(number, pa.int64()), own.num_rows)))
         times = [row["event_us"] for rows in sides for row in rows]
         join = {"plain": self._plain, "windows": self._windows, "pruned": self._pruned}[way]
@@ -70,6 +73,28 @@ class KeptJoin:
         known = {number: each for number, each in self.reach.items() if number > self.repaired}
         self.repaired = len(self.reach)
         self._run(RepairPlaces(self.query, known, 0), pa.concat_tables(self.rows))
+
+    def withdraw(self, gone: Sequence[Row], stream: str) -> None:
+        """Take results on rows of a stream away, and the rows; all that were late are repaired."""
+        if not gone:
+            return
+        rows = pa.Table.from_batches([raw(gone)]).select(["event_us", *PLACE])
+        times = rows["event_us"].to_numpy()
+        sides = frozenset(side for side, each in enumerate(self.query.streams) if each == stream)
+        with tempfile.TemporaryDirectory() as folder:
+            one = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
+            pq.write_table(rows.append_column("correction", one), f"{folder}/noted.parquet")
+            noted = NotedRows((f"{folder}/noted.parquet",), 1)
+            retracted = Retracted(noted, sides, int(times.min()), int(times.max()) + 1)
+            rests = Resting(retracted, kind_of(self.query).rests_on)
+            self.found = [each.filter(pc.invert(rests(each))) for each in self.found]
+            self.rows = [each.filter(pa.array(~retracted.among(each))) for each in self.rows]
+
+    @property
+    def results(self) -> list[Values]:
+        """The results: the lines of their rows, and what they show."""
+        rows = (row for each in self.found for row in each.to_pylist())
+        return [(tuple(row["row_lines"]), [row[each.name] for each in self.query.outputs]) for row in rows]
 
     def _slacks(self, number: int) -> tuple[int, ...]:
         """Return how much longer than its window rows of each side are held; none comes back that has left."""
@@ -143,7 +168,5 @@ class KeptJoin:
             own = rows.filter(pc.equal(rows["bucket"], place)).combine_chunks()
             if own.num_rows:
                 answers.append(kernel(place, own))
-        for row in (row for each in answers for row in each.rows[RESULT].to_pylist()):
-            lines = tuple(self.lines[each] for each in row["row_ids"])
-            self.results.append((lines, [row[each.name] for each in self.query.outputs]))
+        self.found += [each.rows[RESULT] for each in answers]
         return answers

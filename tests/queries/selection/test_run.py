@@ -24,6 +24,7 @@ from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.queries.selection.run import SelectionRun
 from lakehouse.serving.publish.build import write_tables
 from lakehouse.settings import Settings
+from lakehouse.spark.noted_rows import PLACE
 from lakehouse.storage.tables.table_log import read_rows
 from tests.engine.jobs import jobs_of
 from tests.support.readings import declared, write
@@ -112,7 +113,7 @@ def test_selections_of_a_stream_run_in_one_pass_and_select_what_their_conditions
         assert [row["together"] for row in told if row["operator"] < 0] == [3, 3]
         assert run_queries.run(settings, spark, name) == {"batches": 0, "rows": 0, "selected": 0, "misses": 0}
     assert [row["t"] for row in selected(settings, "even")] == [r["temp"] for r in rows if TRUTH["even"](r)]
-    assert set(selected(settings, "brief")[0]) == {"event_us", "row_id", "batch", "count"}
+    assert set(selected(settings, "brief")[0]) == {"event_us", "row_id", *PLACE, "batch", "count"}
 
 
 def test_ten_queries_over_one_stream_are_one_job_of_spark(

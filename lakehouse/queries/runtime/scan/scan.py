@@ -26,6 +26,7 @@ from lakehouse.queries.runtime.scan.task import LIMIT_BYTES, READER, ROW, TOLD, 
 from lakehouse.queries.runtime.tables import ROW_HASH, Written
 from lakehouse.queries.runtime.tasks.arrow_sql import columns_read
 from lakehouse.queries.runtime.tasks.reading import Columns, FileRows, Passed, TaskRows, items_of, raw_columns
+from lakehouse.spark.noted_rows import PLACE
 from lakehouse.storage.layout import Home
 from lakehouse.storage.tables.table_commits import fitted
 from lakehouse.storage.tables.table_log import files_near
@@ -73,23 +74,22 @@ class Scan:
         Raises LookupError where a column was declared after the last rows came.
         """
         read = dict.fromkeys(column for reader in self.readers for column in reader.read)
-        names = (f"`{name}`" for name in read if name != "event_us")
-        columns = ("event_us", f"{ROW_HASH} AS `{ROW}`", *names)
+        names = (f"`{name}`" for name in read if name not in ("event_us", *PLACE))
+        columns = ("event_us", f"{ROW_HASH} AS `{ROW}`", *PLACE, *names)
         stored = raw_columns(self.layout, self.readers[0].stream, columns_read([*columns, where]))
         return Columns(FileRows(stored, where), columns)
 
     def shown(self, reader: Reader) -> pa.Schema:
         """Return the columns of the rows that a reader lets through: time, hash, and those that it wants."""
-        wanted = dict.fromkeys(("event_us", ROW, *reader.columns))
+        wanted = dict.fromkeys(("event_us", ROW, *PLACE, *reader.columns))
         return pa.schema([self.rows("true").schema.field(name) for name in wanted])
 
     def _work(self, rows: TaskRows) -> Work:
         network = Network.of(written(self.readers))
         shown = dict.fromkeys(column for reader in self.readers for column in reader.columns)
         # What a task tells stands in a row that has none of them.
-        own = [
-            rows.schema.field(name).with_nullable(True) for name in dict.fromkeys(("event_us", ROW, *shown))
-        ]
+        wanted = dict.fromkeys(("event_us", ROW, *PLACE, *shown))
+        own = [rows.schema.field(name).with_nullable(True) for name in wanted]
         return Work(
             self.readers,
             sources_of(self.readers),

@@ -24,6 +24,7 @@ from lakehouse.algorithms.scheduling.operators import Predicate
 from lakehouse.algorithms.scheduling.policies import DEFAULT, POLICIES
 from lakehouse.queries.runtime.scan.calls import TIMEOUT_S, Call, Source, place_of
 from lakehouse.queries.runtime.scan.readers import Reader, runnable
+from lakehouse.spark.noted_rows import PLACE
 
 LIMIT_BYTES = 64 * MEBIBYTE
 # Few enough that a turn of an expensive predicate is short, many enough that a call costs little.
@@ -84,7 +85,7 @@ class Work:
     def _rows(self, result: Result) -> pa.RecordBatch:
         number = next(n for n, reader in enumerate(self.readers) if reader.name == result.query)
         count = result.rows.num_rows
-        shown = {"event_us", ROW, *self.readers[number].columns}
+        shown = {"event_us", ROW, *PLACE, *self.readers[number].columns}.intersection(self.answer.names)
         columns = {name: result.rows.column(name) for name in shown}
         return self._answer({READER: pa.repeat(pa.scalar(number, pa.int32()), count), **columns}, count)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.queries.runtime.tasks.key_codes import key_codes
+from lakehouse.spark.key_codes import key_codes
 from lakehouse.spark.row_hash import xxhash64
 from tests.oracles.queries.colliding_keys import INTEGERS, TEXTS
 
