@@ -40,7 +40,7 @@ def fetched(runs: Sequence[Run]) -> list[Run]:
     """
     if not any(isinstance(run.path, StorePath) for run in runs):
         return list(runs)
-    address = hashlib.sha256(str(runs[0].path.parent).encode()).hexdigest()[:16]
+    address = hashlib.sha256(str(runs[0].path.parent).encode()).hexdigest()[:32]
     root = Path(tempfile.gettempdir()) / f"tidemark-identities-{os.geteuid()}"
     folder = root / address
     # Whoever knows the name may have made it before.

@@ -72,7 +72,7 @@ def work_of(request: Request) -> Work:
 def etag(at: At, *question: Any) -> str:
     """Return the strong validator of an answer."""
     return (
-        f'"{at.version}-{hashlib.sha256(repr(question).encode("utf-8", "surrogatepass")).hexdigest()[:20]}"'
+        f'"{at.version}-{hashlib.sha256(repr(question).encode("utf-8", "surrogatepass")).hexdigest()[:32]}"'
     )
 
 

@@ -46,7 +46,7 @@ def definition(stream: Stream) -> str:
     """Return what identities are made of, as a short text: hashes of another definition say nothing."""
     types = {name: sql_type(column) for name, column in stream.all_columns.items()}
     text = ", ".join(f"{name} {types.get(name)}" for name in identity_columns(stream))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def hashes_of(rows: pa.Table, stream: Stream) -> tuple[Hashes, npt.NDArray[np.bool_]]:

@@ -85,7 +85,7 @@ def _record(packet: Packet) -> tuple[bytes, str | None]:
         *(packet.time_us, headers.src_mac, headers.dst_mac, headers.src, headers.dst),
         *(headers.src_port, headers.dst_port, proto, packet.length, len(packet.body), headers.tcp_flags),
         # Of all captured bytes, so that records of packets that differ anywhere differ too.
-        int.from_bytes(blake2b(packet.body, digest_size=8).digest(), "big"),
+        int.from_bytes(blake2b(packet.body, digest_size=16).digest(), "big"),
     )
     return "\t".join("" if value is None else str(value) for value in values).encode(), None
 

@@ -14,9 +14,9 @@ import stat as kinds
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from hashlib import blake2b
 from pathlib import Path, PurePath, PurePosixPath
 from posixpath import normpath
-from zlib import crc32
 
 from lakehouse.config.store_address import Address, address_of
 from lakehouse.storage.stores import store_objects
@@ -87,7 +87,8 @@ class StorePath:
         """
         found = store_objects.head(self.address)
         seconds = found.uploaded.timestamp()
-        whole = (kinds.S_IFREG, crc32(found.tag.encode()), 0, 0, 0, 0, found.size, *[int(seconds)] * 3)
+        number = int.from_bytes(blake2b(found.tag.encode(), digest_size=16).digest(), "big")
+        whole = (kinds.S_IFREG, number, 0, 0, 0, 0, found.size, *[int(seconds)] * 3)
         return os.stat_result(whole, {"st_mtime": seconds, "st_mtime_ns": int(seconds * 1000) * 1_000_000})
 
     def is_file(self) -> bool:
