@@ -10,8 +10,8 @@ streams, whose batches are joined from raw, from windows, or pruned. A sixth are
 
 Conditions on sides have LIKE with and without ESCAPE, IN, BETWEEN, IS, arithmetic and nulls; texts have %, _ and
 backslashes. Times begin at 1970, before it, at 2^53 us, and at the first and the last day of timestamps. Rows come in
-any order, in batches, with restarts; of aggregates some are retracted, and all are repaired. The method, policy or way
-is drawn from those that can.
+any order, in batches, with restarts; of aggregates and results some are retracted, and all are repaired. Aggregates,
+pairs and results have a recall, some of them. The method, policy or way is drawn from those that can.
 
 A line is printed for some seeds of each kind. ``--page`` sums up the lines of files, each seed once, on a page.
 """

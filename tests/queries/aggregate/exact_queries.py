@@ -108,10 +108,12 @@ class _Drawer(Drawer):
         outputs = [f"{each} AS g{number}" for number, each in enumerate(groups)]
         outputs += [f"{spelled(each)} AS m{number}" for number, each in enumerate(self.measures)]
         slack = drawn.choice([0, 2, 100])
+        recall = f" RECALL {drawn.choice([0.5, 0.9])} OVER {5 * every // SECOND} SECONDS"
         text = (
             f"SELECT {', '.join(outputs)} FROM {self.listed(windows)} WHERE {' AND '.join(conditions)}"
             f"{' GROUP BY ' if groups else ''}{', '.join(groups)}{f' HAVING {having[0]}' if having else ''}"
             f" EVERY {every // SECOND} SECONDS{f' SLACK {slack} SECONDS' if slack else ''}"
+            f"{recall if drawn.random() < 0.25 else ''}"
         )
         windows_us = [window * SECOND for window in windows]
         joined = Joined(windows_us, self.equal, self.groups, self.measures, having[1] if having else None)

@@ -38,10 +38,10 @@ class Case:
         """Return the rows of a side's stream among some."""
         return [row for stream, row in rows if stream == self.streams[side]]
 
-    def expected(self) -> Counter[Result]:
-        """Return the results by definition."""
+    def expected(self, gone: set[int]) -> Counter[Result]:
+        """Return the results by definition, without the rows of some lines."""
         sides = [
-            [row for row in self.of_side(side, self.rows) if passes(row) is True]
+            [row for row in self.of_side(side, self.rows) if passes(row) is True and row["line"] not in gone]
             for side, passes in enumerate(self.filters)
         ]
         return Counter(
@@ -72,14 +72,16 @@ def case_of(seed: int) -> Case:
     return Case(text, drawer.streams, joined, outputs, filters, rows, base)
 
 
-def asked(case: Case, query: MultiwayQuery, way: str, drawn: random.Random) -> KeptJoin:
-    """Return a query that has taken all rows in, batch by batch, and been repaired."""
+def asked(case: Case, query: MultiwayQuery, way: str, drawn: random.Random) -> tuple[KeptJoin, set[int]]:
+    """Return a query that has taken all rows in, batch by batch, and been repaired, and the retracted lines."""
+    came, gone, share = list[tuple[str, Row]](), set[int](), drawn.choice([0.0, 0.0, 0.2, 0.6])
     many = range(len(query.sides))
     known = [case.of_side(side, case.rows) for side in many] if drawn.random() < 0.8 else None
     kept, rest, until = KeptJoin(query, drawn.choice([3, 64, 2**10]), known), case.rows, None
     while rest:
         size = drawn.choice([1, 3, 5, len(rest)])
         part, rest = rest[:size], rest[size:]
+        came += part
         if drawn.random() < 0.8:
             earlier = case.base_us if until is None else until
             until = drawn.randint(earlier, max(earlier, case.base_us + 14 * SECOND))
@@ -88,8 +90,13 @@ def asked(case: Case, query: MultiwayQuery, way: str, drawn: random.Random) -> K
         kept.batch(sides, until, drawn.choice([*WAYS]) if way == "mixed" else way)
         if drawn.random() < 0.2:
             kept.repair()
+            # A retraction is of one stream.
+            stream = drawn.choice(sorted({*case.streams}))
+            own = {row["line"]: row for each, row in came if each == stream and drawn.random() < share}
+            kept.withdraw([each for line, each in own.items() if line not in gone], stream)
+            gone |= {*own}
     kept.repair()
-    return kept
+    return kept, gone
 
 
 def wrong(seed: int) -> tuple[str, str | None]:
@@ -98,10 +105,11 @@ def wrong(seed: int) -> tuple[str, str | None]:
     way, query = drawn.choice([*WAYS, "mixed"]), multiway_of("q", case.text, STREAMS)
     named = f"results {seed}: {case.text}, {way}"
     try:
-        found = Counter((lines, shown(values)) for lines, values in asked(case, query, way, drawn).results)
+        kept, gone = asked(case, query, way, drawn)
+        found = Counter((lines, shown(values)) for lines, values in kept.results)
     except Exception as error:
         return way, f"{named}: {error!r}"
-    expected = case.expected()
+    expected = case.expected(gone)
     if found == expected:
         return way, None
     return way, f"{named}: more {[*(found - expected)][:2]}, missed {[*(expected - found)][:2]}"
