@@ -256,8 +256,3 @@ class Snapshot:
 
     method: str
     parts: dict[str, bytes]
-
-    @property
-    def size(self) -> int:
-        """Return how many bytes the state has."""
-        return sum(map(len, self.parts.values()))

@@ -16,7 +16,7 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
 from lakehouse.algorithms.late_join.contract import Bools, Int64s
-from lakehouse.queries.kind import kind_of
+from lakehouse.queries.kind import Kind, kind_of
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
 from lakehouse.queries.runtime.recall.reported_misses import ReportedMisses
 from lakehouse.serving.literals import parquet_of
@@ -39,12 +39,9 @@ class Completeness:
     def periods(self) -> Periods:
         """Every period that has a result."""
         query = self.query
-        counted = self._columns(
-            f"SELECT {_slot(kind_of(query).time, query.step_us)} AS slot, {self._sums} FROM {self._pairs} "
-            "GROUP BY slot ORDER BY slot"
-        )
-        slots, pairs, online = counted or [np.empty(0, np.int64)] * 3
-        return periods_of_steps(slots * query.step_us, pairs, online, query.period_us, query.step_us)
+        counted = self._columns(counts_by_step(kind_of(query), query.step_us, str(self._pairs)))
+        starts, whole, online = counted or [np.empty(0, np.int64)] * 3
+        return periods_of_steps(starts, whole, online, query.period_us, query.step_us)
 
     @cached_property
     def is_open(self) -> Bools:
@@ -103,16 +100,10 @@ class Completeness:
 
     def _all(self) -> Facts:
         """Return how many results were found when, and the share found at once."""
-        sql = f"SELECT {self._sums} FROM {self._pairs}"
+        sql = f"SELECT {_counts(kind_of(self.query))} FROM {self._pairs}"
         whole, online = self._rows(sql)[0] if self._pairs else (0, 0)
         recall = online / whole if whole else None
         return {"online": online, "repaired": whole - online, "recall": recall}
-
-    @property
-    def _sums(self) -> str:
-        kind = kind_of(self.query)
-        whole, online = (f"ifnull(sum({each}), 0)::BIGINT" for each in (kind.whole, kind.at_once))
-        return f"{whole} AS pairs, {online} AS online"
 
     def recall_over_time(self, points: int) -> list[Facts]:
         """Return at most so many stretches of event time, each with the worst scored period that begins in it."""
@@ -160,6 +151,12 @@ class Completeness:
             return connection.execute(query).fetchall()
 
 
-def _slot(time: str, step_us: int) -> str:
-    """Return the step that holds a time, also before 1970."""
-    return f"({time} - (({time} % {step_us}) + {step_us}) % {step_us}) // {step_us}"
+def counts_by_step(kind: Kind, step_us: int, rows: str) -> str:
+    """Return SQL for results by the start of their step, in order, also before 1970: the whole, and those at once."""
+    start = f"{kind.time} - (({kind.time} % {step_us}) + {step_us}) % {step_us}"
+    return f"SELECT {start} AS start_us, {_counts(kind)} FROM {rows} GROUP BY 1 ORDER BY 1"
+
+
+def _counts(kind: Kind) -> str:
+    whole, online = (f"ifnull(sum({each}), 0)::BIGINT" for each in (kind.whole, kind.at_once))
+    return f"{whole} AS whole, {online} AS online"

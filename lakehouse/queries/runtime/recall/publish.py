@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakehouse.algorithms.late_join import audit
 from lakehouse.queries.kind import kind_of
+from lakehouse.queries.runtime.recall.completeness import counts_by_step
 from lakehouse.queries.runtime.snapshot import greatest, open_rows, shared_rows
 from lakehouse.serving.literals import text
 from lakehouse.serving.publish.query_snapshot import QuerySnapshot
@@ -61,12 +62,9 @@ class Periods:
 
     def take(self, store: RowStore, rows: str, *, is_shared: bool) -> None:
         """Take in how many results new rows add to each step and period."""
-        kind = kind_of(self.snapshot)
-        step = f"{kind.time} - (({kind.time} % {self.step_us}) + {self.step_us}) % {self.step_us}"
+        found = counts_by_step(kind_of(self.snapshot), self.step_us, rows)
         counts = store.connection.execute(
-            f"SELECT start_us, online, whole - online AS repaired FROM (SELECT {step} AS start_us, "
-            f"sum({kind.at_once})::BIGINT AS online, sum({kind.whole})::BIGINT AS whole FROM {rows} GROUP BY 1) "
-            "ORDER BY 1"
+            f"SELECT start_us, online, whole - online AS repaired FROM ({found}) ORDER BY 1"
         ).fetchnumpy()
         for table, own in ((self.steps_table, counts), (self.periods_table, self._periods(counts))):
             store.open(table, statement("serving/steps"), is_shared=is_shared)
