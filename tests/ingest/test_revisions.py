@@ -244,15 +244,17 @@ def _die(event: str, place: Any) -> None:
 sys.addaudithook(_die)
 
 
-def until_it_dies(work: Callable[[], Any], passing: int = -1, at: str = "") -> None:
-    """Do some work up to a crash point."""
+def until_it_dies(work: Callable[[], Any], passing: int = -1, at: str = "") -> bool:
+    """Do some work up to a crash point; return whether it died there."""
     _dies.update({"in": passing, "at": at})
     try:
         work()
     except OSError as error:
         assert error.errno == errno.ENOSPC
+        return True
     else:
         assert not at
+        return False
     finally:
         _dies.update({"in": -1, "at": ""})
 
