@@ -101,10 +101,6 @@ class IdentityIndex:
             expected = run.last + 1
         return gaps + ([(expected, self._before - 1)] if expected < self._before else [])
 
-    def find(self, wanted: Hashes, low: int, high: int) -> tuple[Hashes, Batches]:
-        """Return those of some hashes, sorted, that earlier batches may hold between two event times."""
-        return find_in(self.runs(), wanted, low, high)
-
     def add(self, first: int, last: int, hashes: Hashes, batches: Batches, times: tuple[int, int]) -> None:
         """Add a run of batches of which nothing was known: earlier ones, or this one."""
         order = np.argsort(hashes, kind="stable")

@@ -26,6 +26,7 @@ from jobs import build_rollups, ingest, maintain
 from lakehouse.ingest.identities.stored_identities import index_before
 from lakehouse.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
+from lakehouse.storage.identity_index import find_in
 from lakehouse.storage.ledger import read_extent
 from lakehouse.storage.tables.table_log import read_log
 from tests.benchmarks.parts import run_parts
@@ -105,7 +106,7 @@ def _search_ms(settings: Settings) -> float:
     stream = settings.stream("readings")
     index = index_before(settings.layout, stream, read_extent(settings.layout, stream.name).batch + 1)
     wanted = np.sort(np.random.default_rng(2).integers(0, 2**63, BATCH_ROWS).astype(np.uint64))
-    runs = (_seconds(lambda: index.find(wanted, -(2**62), 2**62)) for _ in range(5))
+    runs = (_seconds(lambda: find_in(index.runs(), wanted, -(2**62), 2**62)) for _ in range(5))
     return 1000 * statistics.median(runs)
 
 

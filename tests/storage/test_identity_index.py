@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.storage import identity_index
-from lakehouse.storage.identity_index import FAN, IdentityIndex
+from lakehouse.storage.identity_index import FAN, IdentityIndex, find_in
 
 # Per batch: its hashes, and what happens before the next one.
 BATCHES = st.lists(
@@ -51,7 +51,9 @@ def test_an_index_finds_what_a_dictionary_finds_whatever_is_lost_of_it(
                 for lacking in range(first, last + 1):
                     add(index, lacking, [value for value in held if lacking in held[value]])
             wanted = np.arange(41, dtype=np.uint64)
-            found = set(zip(*(part.tolist() for part in index.find(wanted, 0, 10**6)), strict=True))
+            found = set(
+                zip(*(part.tolist() for part in find_in(index.runs(), wanted, 0, 10**6)), strict=True)
+            )
             assert found == {(value, each) for value, seen in held.items() for each in seen}
             assert index.missing() == []
             definition = befall(event, index, folder, definition)
@@ -107,11 +109,11 @@ def test_runs_far_away_in_time_are_not_searched_and_old_ones_are_forgotten(tmp_p
     add(index, 1, [5])
     add(index, 2, [5])
 
-    assert index.find(np.array([5], np.uint64), 15, 19)[1].tolist() == [1]
+    assert find_in(index.runs(), np.array([5], np.uint64), 15, 19)[1].tolist() == [1]
     index.forget(20, through=0)
-    assert len(index.find(np.array([5], np.uint64), 0, 99)[1]) == 2
+    assert len(find_in(index.runs(), np.array([5], np.uint64), 0, 99)[1]) == 2
     index.forget(20, through=8)
-    assert index.find(np.array([5], np.uint64), 0, 99)[1].tolist() == [2]
+    assert find_in(index.runs(), np.array([5], np.uint64), 0, 99)[1].tolist() == [2]
     assert IdentityIndex(tmp_path, "a", 3).missing() == []
 
 
@@ -122,5 +124,5 @@ def test_what_was_added_for_a_batch_that_never_finished_says_nothing(tmp_path: P
 
     again = IdentityIndex(tmp_path, "a", 2)
 
-    assert again.find(np.array([5, 6], np.uint64), 0, 99)[0].tolist() == [5]
+    assert find_in(again.runs(), np.array([5, 6], np.uint64), 0, 99)[0].tolist() == [5]
     assert len(list(tmp_path.iterdir())) == 1

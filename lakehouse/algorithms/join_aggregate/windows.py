@@ -87,12 +87,6 @@ class Windows:
         entries: npt.NDArray[np.void] = self._slots[0]
         return entries
 
-    @property
-    def values(self) -> npt.NDArray[np.float64]:
-        """Return the values of the row in each slot."""
-        values: npt.NDArray[np.float64] = self._slots[2]
-        return values
-
     def make_room(self, rows: int) -> None:
         """Grow, so that as many more rows fit; slots stay what they are."""
         room = len(self.entries)

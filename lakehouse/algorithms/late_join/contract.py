@@ -11,7 +11,6 @@ and a condition. Times are int64 microseconds. Rows arrive in processing order, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -179,12 +178,6 @@ class HeldRows:
 
     def __getitem__(self, part: slice | Int64s | Bools) -> HeldRows:
         return HeldRows(self.side[part], self.entries[part], self.numbers[part])
-
-    @staticmethod
-    def joined(parts: Sequence[HeldRows]) -> HeldRows:
-        """Return the rows of all parts, one after the other; there is at least one part."""
-        columns = ([getattr(part, field.name) for part in parts] for field in fields(HeldRows))
-        return HeldRows(*map(np.concatenate, columns))
 
     def after(self, horizons_us: Int64s) -> HeldRows:
         """Return the rows that are newer than their side's horizon."""

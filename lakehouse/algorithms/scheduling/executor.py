@@ -23,7 +23,7 @@ What an earlier executor has shown can be given to the next: ``counted`` tells i
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -174,13 +174,6 @@ class Executor:
         """Return what has come out since the last call; a query's results are in the order of their batches."""
         results, self._results = self._results, []
         return results
-
-    def run(self, source: Iterable[tuple[str, Rows]]) -> Iterator[Result]:
-        """Read batches, each when the one before is finished, and yield results as they come."""
-        for stream, rows in source:
-            self.offer(stream, rows)
-            while self.step():
-                yield from self.results()
 
     def _handle(self, queue: int, started_ns: int) -> None:
         position = queue // 2

@@ -30,14 +30,6 @@ def sink(path: Location) -> Iterator[Any]:
         yield file
 
 
-def write(rows: pa.Table, path: Location, **options: Any) -> None:
-    """Write a file."""
-    import pyarrow.parquet as pq
-
-    with sink(path) as file:
-        pq.write_table(rows, file, **options)
-
-
 def dataset(paths: Sequence[Location], schema: pa.Schema | None = None) -> ds.Dataset:
     """Return the rows of some files, all in a folder or all on a store."""
     import pyarrow.dataset as ds

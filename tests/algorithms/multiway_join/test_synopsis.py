@@ -14,13 +14,12 @@ from lakehouse.algorithms.multiway_join.synopsis import (
     Synopsis,
     pack,
     passing,
-    slot_of,
     slots_for,
     unpack,
 )
 from tests.algorithms.multiway_join.streams import SYNOPSES
 from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
-from tests.oracles.multiway_join.vectors import entries_of, vector_in
+from tests.oracles.multiway_join.vectors import entries_of, slot_of, vector_in
 
 SITES = 3
 KEYS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9)

@@ -19,7 +19,7 @@ from lakehouse.algorithms.scheduling.policies import Fifo
 from lakehouse.algorithms.scheduling.policy import Policy
 from tests.algorithms.scheduling.running import SHORT, VirtualClock, fed, plain, queries, sources
 from tests.algorithms.scheduling.workloads import POLICIES
-from tests.oracles.scheduling.alone import alone
+from tests.oracles.scheduling.alone import alone, run_through
 from tests.oracles.scheduling.columns import Columns
 
 every_policy = pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES.keys())
@@ -107,7 +107,7 @@ def test_a_query_that_raises_is_told_and_the_others_go_on() -> None:
     asked = [query("bad", keeps("broken", broken)), query("good", keeps("all", lambda rows: rows["x"] > 0))]
     executor = Executor(asked, Fifo(), VirtualClock())
 
-    found = list(executor.run(("s", numbers(at, at + 1)) for at in range(1, 9)))
+    found = list(run_through(executor, (("s", numbers(at, at + 1)) for at in range(1, 9))))
 
     assert [one.number for one in found if one.query == "good"] == list(range(8))
     assert [one.number for one in found if one.query == "bad"] == [0, 1, 2, 3, 4][:4]
@@ -283,7 +283,7 @@ def test_the_order_that_was_measured_to_be_best_comes_into_force() -> None:
     asked = [query("q", keeps("dear", costing(10, 2)), keeps("cheap", costing(1, 10)))]
     executor = Executor(asked, MultiFactor(), clock, interval=SHORT)
 
-    for _ in executor.run(("s", numbers(*range(100))) for _ in range(20)):
+    for _ in run_through(executor, (("s", numbers(*range(100))) for _ in range(20))):
         pass
 
     assert executor.order.tolist() == [1, 0]
@@ -300,7 +300,7 @@ def test_arrow_batches_go_through_as_they_are_and_null_is_false() -> None:
     ]
     executor = Executor(asked, Fifo(), VirtualClock())
 
-    found = {one.query: one.rows.to_pydict() for one in executor.run([("s", batch)])}
+    found = {one.query: one.rows.to_pydict() for one in run_through(executor, [("s", batch)])}
 
     assert found["big"] == {"x": [3, 4], "name": [None, "d"]}
     assert found["named"]["name"] == ["a", "b", "d"]
@@ -309,7 +309,7 @@ def test_arrow_batches_go_through_as_they_are_and_null_is_false() -> None:
 def test_a_mask_of_another_length_stops_the_query() -> None:
     executor = Executor([query("q", keeps("short", lambda rows: rows["x"][:1] > 0))], Fifo(), VirtualClock())
 
-    list(executor.run([("s", numbers(1, 2))]))
+    list(run_through(executor, [("s", numbers(1, 2))]))
 
     assert "one truth value for each of 2 rows" in str(executor.states["q"].error)
 
@@ -345,13 +345,13 @@ def test_an_executor_goes_on_with_the_order_that_the_one_before_has_measured() -
     asked = [query("q", keeps("slow", slow), keeps("quick", quick))]
     batches = [("s", numbers(*range(10)))] * 5
     first = Executor(asked, MultiFactor(), clock, interval=Interval(10**6, 10**6, 10**6))
-    before = [plain(result.rows) for result in first.run(batches)]
+    before = [plain(result.rows) for result in run_through(first, batches)]
     counted = first.counted
     known = counted.measured(clock.ns // 1000, first.planning.measured)
     begun_ns = clock.ns
 
     second = Executor(asked, MultiFactor(), clock, interval=Interval(10**6, 10**6, 10**6), known=known)
-    after = [plain(result.rows) for result in second.run(batches)]
+    after = [plain(result.rows) for result in run_through(second, batches)]
 
     # Each was also asked of whole batches beforehand, in turns: quick of three, slow of two.
     assert counted.taken[:, 0].tolist() == [50 + 20, 25 + 30]

@@ -23,6 +23,7 @@ from lakehouse.algorithms.scheduling.policies import Fifo
 from lakehouse.algorithms.scheduling.policy import Policy
 from tests.algorithms.scheduling.running import VirtualClock
 from tests.algorithms.scheduling.workloads import filters
+from tests.oracles.scheduling.alone import run_through
 from tests.oracles.scheduling.columns import Columns
 from tests.oracles.scheduling.deadline_rounds import DeadlineRounds
 
@@ -100,7 +101,7 @@ def run(clock: VirtualClock, policy: Policy, batches: int, **asked: Asked) -> Ex
     chain = Chain("s", tuple(Predicate(name, run=each, columns=("x",)) for name, each in asked.items()))
     executor = Executor([Query("q", chain)], policy, clock, interval=Interval(TAU_US, TAU_US, TAU_US))
     rows = Columns({"x": np.arange(ROWS)})
-    for _ in executor.run(("s", rows) for _ in range(batches)):
+    for _ in run_through(executor, (("s", rows) for _ in range(batches))):
         pass
     return executor
 

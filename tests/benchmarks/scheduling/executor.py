@@ -20,7 +20,7 @@ from tests.benchmarks.scheduling.predicates import drawn, queries
 from tests.benchmarks.scheduling.rows import absent, batches, connections, interleaved, readings
 from tests.benchmarks.scheduling.run import EXECUTED as POLICIES
 from tests.benchmarks.scheduling.status import status
-from tests.oracles.scheduling.alone import alone
+from tests.oracles.scheduling.alone import alone, run_through
 
 Source = list[tuple[str, Any]]
 # The rows come so often over that a run is some seconds long: plans hold for a second or so.
@@ -80,7 +80,7 @@ def timed_run(
     started = time.process_time()
     executor = Executor(asked, make(), time.perf_counter_ns)
     found: dict[str, int] = {query.name: 0 for query in asked}
-    for result in executor.run(source):
+    for result in run_through(executor, source):
         found[result.query] += result.rows.num_rows
     seconds = time.process_time() - started
     assert all(state.error is None for state in executor.states.values())
@@ -89,7 +89,7 @@ def timed_run(
 
 def _write(least: dict[str, float], rows: int, asked: list[Query], source: Source) -> None:
     executor = Executor(asked, POLICIES["MultiFactor"](), time.perf_counter_ns)
-    for _ in executor.run(source):
+    for _ in run_through(executor, source):
         pass
     by_query: dict[str, list[str]] = {query.name: [] for query in asked}
     for each in status(executor):

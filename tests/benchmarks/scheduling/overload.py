@@ -31,7 +31,7 @@ from tests.benchmarks.scheduling.predicates import drawn, queries
 from tests.benchmarks.scheduling.rows import absent
 from tests.benchmarks.scheduling.run import POLICIES
 from tests.benchmarks.scheduling.scenarios import DEADLINE_US
-from tests.oracles.scheduling.alone import alone
+from tests.oracles.scheduling.alone import alone, run_through
 
 LOADS = (0.5, 2.0, 0.5)
 PHASE_S, QUICK_PHASE_S = (6.0, 6.0, 18.0), (0.2, 0.2, 0.6)
@@ -129,7 +129,7 @@ def replayed(asked: list[Query], make: Callable[[], Policy], arrivals: list[tupl
 def _capacity(asked: list[Query], make: Callable[[], Policy], rows: Source) -> float:
     clock = Clock()
     executor = Executor(asked, make(), clock, LIMIT_BYTES)
-    for _ in executor.run(rows):
+    for _ in run_through(executor, rows):
         pass
     count = int(sum(batch.num_rows for _, batch in rows))
     return count / (clock() / 1e9)

@@ -108,7 +108,7 @@ def _rows_of_windows(windows: Windows) -> Rows:
         leave_us=entries["leave"].copy(),
         keys=windows._slots[1][slots],
         group=entries["group"].copy(),
-        values=windows.values[slots],
+        values=windows.arrays[2][slots],
         row=entries["row"].copy(),
         weight=np.ones(len(slots), np.int64),
     )

@@ -61,7 +61,7 @@ class Materialised(WindowJoin):
 
     def _answer(self, tick: int) -> Partials:
         results = self._kept[0][: self._many]
-        groups, values = self._windows.entries["group"][results], self._windows.values
+        groups, values = self._windows.entries["group"][results], self._windows.arrays[2]
         group, which = np.unique(groups, axis=0, return_inverse=True)
         members = np.split(
             np.argsort(which.ravel(), kind="stable"), np.cumsum(np.bincount(which.ravel()))[:-1]

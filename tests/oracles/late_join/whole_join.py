@@ -22,12 +22,14 @@ def snapshot_of(join: QJoin) -> Snapshot:
 
 def held_rows(parts: dict[str, bytes], columns: int) -> HeldRows:
     """Return the rows of a snapshot that has so many columns of numbers a row."""
-    found = []
-    for side, name in enumerate(("left", "right")):
-        entries = np.frombuffer(parts[f"{name}_rows"], np.int64).reshape(-1, 4)
-        numbers = np.frombuffer(parts[f"{name}_numbers"]).reshape(len(entries), columns)
-        found.append(HeldRows(np.full(len(entries), side, np.int8), entries, numbers))
-    return HeldRows.joined(found)
+    names = "left", "right"
+    entries = [np.frombuffer(parts[f"{name}_rows"], np.int64).reshape(-1, 4) for name in names]
+    numbers = [
+        np.frombuffer(parts[f"{name}_numbers"]).reshape(len(own), columns)
+        for name, own in zip(names, entries, strict=True)
+    ]
+    side = np.repeat(np.array([0, 1], np.int8), [len(own) for own in entries])
+    return HeldRows(side, np.concatenate(entries), np.concatenate(numbers))
 
 
 class WholeJoin(QJoin):

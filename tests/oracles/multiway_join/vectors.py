@@ -8,7 +8,15 @@ import numpy as np
 
 from lakehouse.algorithms.multiway_join.centre import Centre
 from lakehouse.algorithms.multiway_join.contract import Int64s, Vector
-from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, Synopsis, slot_of
+from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, Synopsis
+
+
+def slot_of(keys: Int64s, slots: int) -> Int64s:
+    """Return slots from 0, spread evenly also where keys are consecutive or multiples (splitmix64's last steps)."""
+    mixed = keys.astype(np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(slots)).astype(np.int64)
 
 
 def entries_of(synopsis: Synopsis, keys: Int64s) -> Int64s:
