@@ -42,7 +42,7 @@ ENTRIES = {
     "lakehouse/algorithms/profile/number_kernels.py": SKETCH,
     "lakehouse/algorithms/profile/run_kernels.py": SKETCH,
     "lakehouse/checks/column_figures.py": SKETCH,
-    "lakehouse/checks/kept_falls.py": "nodes of some hashes are read; meters are numbered by value (`_numbered`)",
+    "lakehouse/checks/kept_falls.py": "meters of some hashes are looked at; they are numbered by value (`Meters.of`)",
     "lakehouse/checks/repeats.py": BUCKET,
     "lakehouse/checks/time_nodes.py": BUCKET,
     "lakehouse/cli/pages/chart_page.py": WHOLE,
