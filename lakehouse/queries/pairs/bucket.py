@@ -17,6 +17,7 @@ from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.recall.needed_slack import Missed
 from lakehouse.queries.runtime.tasks.bucket import LOG, STATE, BucketResult, Metric, StateBefore, log_rows
 from lakehouse.spark.noted_rows import PLACE
+from lakehouse.spark.row_hash import xxhash64
 
 PAIR = "pair"
 Newest = tuple[int | None, int | None]
@@ -91,7 +92,7 @@ class BucketJoin:
 
 def _shown(rows: pa.Table, first: int) -> pa.Table:
     """Return what pairs show of rows, by the kernel's numbers, which begin with ``first``."""
-    own = ["row", "event_us", *PLACE, *(name for name in rows.column_names if name.startswith(("o_", "k_")))]
+    own = ["event_us", *PLACE, *(name for name in rows.column_names if name.startswith(("o_", "k_")))]
     number = pa.array(np.arange(first, first + rows.num_rows))
     return pa.table({"number": number, **{name: rows[name] for name in own}})
 
@@ -102,12 +103,11 @@ def pair_rows(query: PairsQuery, pairs: Pairs, left: pa.Table, right: pa.Table) 
         "event_us": pa.array(pairs.event_us),
         "left_us": left["event_us"],
         "right_us": right["event_us"],
-        "left_row": left["row"],
-        "right_row": right["row"],
         "wait_us": pa.array(pairs.wait_us),
     }
     for side, rows in (("left", left), ("right", right)):
-        columns |= {name.replace("source", side): rows[name] for name in PLACE}
+        place = {name.replace("source", side): rows[name] for name in PLACE}
+        columns |= {f"{side}_row": pa.array(xxhash64([*place.values()], rows.num_rows)), **place}
     for output in query.outputs:
         columns[output.name] = (left, right)[output.side][f"o_{output.name}"]
     return pa.table(columns)

@@ -3,7 +3,7 @@
 A segment has rows of one side that entered with one batch and are near in time:
 
     side, place, number, event_us, cell, n_0 ...    as the kernel holds them
-    row, source_file ..., k_0 ..., o_<name> ...     what pairs show and rest on, and the keys that are compared
+    source_file ..., k_0 ..., o_<name> ...          what pairs show and rest on, and the keys that are compared
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +23,7 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.tasks.bucket import Change, Left, Segment, cut_by_time, packed_rows, unpacked
 from lakehouse.spark.key_codes import key_codes
+from lakehouse.spark.noted_rows import PLACE
 
 _METHOD, _NEXT = "method", "next"
 # The segments of each side.
@@ -131,13 +132,11 @@ def _as_one(tables: Sequence[pa.Table]) -> pa.Table | None:
 def _numbered_anew(rows: pa.Table) -> pa.Table:
     """Return each row once, numbered by event time: those that leave first come first.
 
-    Rows are the same if all is that is known of them; their ids are hashes.
+    Rows are the same if all is that is known of them.
     """
     [same] = key_codes([rows.drop_columns(["number", "place"])])
     _, first = np.unique(same.code, return_index=True)
-    rows = rows.take(pa.array(first)).sort_by(
-        [("event_us", "ascending"), ("side", "ascending"), ("row", "ascending")]
-    )
+    rows = rows.take(pa.array(first)).sort_by([(name, "ascending") for name in ("event_us", "side", *PLACE)])
     number = pa.array(np.arange(rows.num_rows))
     for name in ("number", "place"):
         rows = rows.set_column(rows.schema.get_field_index(name), name, number)

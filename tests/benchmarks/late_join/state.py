@@ -32,6 +32,8 @@ from tests.benchmarks import page
 from tests.oracles.late_join.whole_join import held_rows, snapshot_of
 
 BATCH, FILLING, STEP_US = 10_000, 100_000, 10
+# Rows of a file.
+FILE = 5_000
 SIZES = (100_000, 1_000_000, 10_000_000)
 SHOWN = {"o_asked": pa.string(), "o_answered": pa.float64()}
 
@@ -163,10 +165,14 @@ def _rows(first: int, rows: int, size: int) -> pa.Table:
     # A key comes once on each side, an eighth of the window apart.
     key = np.where(side == 0, number // 2, number // 2 - size // 16)
     time_us, nothing = pa.array(number * STEP_US), pa.array(np.zeros(rows, np.int64))
+    file, item = (
+        pa.array([f"2026/05/part-{each:06}.ndjson" for each in number // FILE]),
+        pa.nulls(rows, pa.int32()),
+    )
     return pa.table(
         {
             **{"side": side, "event_us": time_us, "arrival_us": time_us, "row": number * 7919, "key": key},
-            **{"batch": nothing, "source_file": nothing, "source_line": nothing, "source_item": number},
+            **{"batch": nothing, "source_file": file, "source_line": number % FILE + 1, "source_item": item},
             "o_asked": pc.if_else(pa.array(side == 0), pc.cast(pa.array(number), pa.string()), None),
             "o_answered": pc.if_else(pa.array(side == 1), pa.array(number / 7), None),
         }

@@ -146,8 +146,9 @@ def test_rows_of_files_whose_names_collide_are_not_taken_for_logged_ones(
     assert sorted(table_rows(case.settings.layout.pairs("texts"), "id", "other")) == case.expected("id")
 
 
-def test_rows_of_equal_id_outlive_a_change_of_scale_if_they_differ() -> None:
-    """Their ids are hashes of file and line; a band has the same row in several buckets."""
-    columns = {"side": [0, 0, 0], "row": [7, 7, 7], "event_us": [1, 1, 1], "o_id": ["a", "b", "a"]}
+def test_rows_of_equal_place_outlive_a_change_of_scale_if_they_differ() -> None:
+    """A band has the same row in several buckets."""
+    place = {"source_file": ["f"] * 3, "source_line": [1] * 3, "source_item": pa.nulls(3, pa.int32())}
+    columns = {"side": [0, 0, 0], **place, "event_us": [1, 1, 1], "o_id": ["a", "b", "a"]}
     rows = pa.table({**columns, "number": [0, 1, 2], "place": [0, 1, 2]})
     assert _numbered_anew(rows)["o_id"].to_pylist() == ["a", "b"]

@@ -90,7 +90,9 @@ def pairs_of(found: Iterable[BucketResult]) -> Counter[tuple[int, int]]:
     """Return left and right rows of pairs."""
     pairs = Counter[tuple[int, int]]()
     for rows in (each.rows[PAIR] for each in found if PAIR in each.rows):
-        pairs.update(zip(*(rows[name].to_pylist() for name in ("left_row", "right_row")), strict=True))
+        # As ``rows_of`` numbers rows and items.
+        ids = (pc.add(rows[name], 1000).to_pylist() for name in ("left_item", "right_item"))
+        pairs.update(zip(*ids, strict=True))
     return pairs
 
 
