@@ -33,6 +33,7 @@ IN_SQL = re.compile(r"\b(?:hash|xxhash64|md5(?:_number\w*)?|sha1|sha256|approx_c
 LIKELY = re.compile("|".join(sorted(CALLS)))
 
 BUCKET = "a bucket, in which rows are grouped by value"
+LABEL = "a short name of a row for people, by which nothing is decided"
 COMPARED = "candidates, which are compared by value"
 WHOLE = "at least 128 bits of a cryptographic hash"
 SKETCH = "an estimate of how many values differ, which is published with its error"
@@ -62,8 +63,10 @@ ENTRIES = {
     "lakehouse/queries/aggregate/revise.py": BUCKET,
     "lakehouse/queries/aggregate/rows.py": BUCKET,
     "lakehouse/queries/aggregate/value_codes.py": COMPARED,
+    "lakehouse/queries/multiway/places.py": LABEL,
     "lakehouse/queries/multiway/rows.py": "where rows meet; keys are numbered by value there (`as_joined`)",
     "lakehouse/queries/multiway/windows.py": "where rows meet; keys are numbered by value there (`as_joined`)",
+    "lakehouse/queries/pairs/bucket.py": LABEL,
     "lakehouse/queries/pairs/rows.py": "where rows meet; keys of pairs are compared by value (`with_equal_keys`)",
     "lakehouse/queries/runtime/tables.py": "makes hashes for the places above, and of a row a short name for people",
     "lakehouse/queries/runtime/tasks/arrow_sql.py": "makes hashes for the places above",

@@ -6,7 +6,6 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     slot INT COMMENT 'the slot that the row is counted in, by the hash of its key',
     key BIGINT COMMENT 'hash of the columns that must be equal',
     event_us BIGINT COMMENT 'its event time',
-    row BIGINT COMMENT 'the row: hash of its file, line and item',
     source_file STRING COMMENT 'its file',
     source_line BIGINT COMMENT 'its line',
     source_item INT COMMENT 'its place in the line',

@@ -62,7 +62,7 @@ KEYS = {
     "needed_slack": ("repair", "bucket", "from_us", "side", "slack_us"),
     "pairs": ("left_row", "right_row"),
     "states": ("batch", "bucket", "part", "leave_us", "content"),
-    "windows": ("side", "row"),
+    "windows": ("side", "source_file", "source_line", "source_item"),
 }
 
 

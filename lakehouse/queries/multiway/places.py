@@ -24,6 +24,7 @@ from lakehouse.queries.runtime.recall.needed_slack import counted
 from lakehouse.queries.runtime.tasks.bucket import LOG, BucketResult, Metric
 from lakehouse.spark.key_codes import key_codes
 from lakehouse.spark.noted_rows import PLACE
+from lakehouse.spark.row_hash import xxhash64
 
 RESULT = "result"
 # A place holds at most so many bytes of combinations at a time.
@@ -146,18 +147,16 @@ def most_met(query: MultiwayQuery) -> int:
 
 def shown(query: MultiwayQuery, used: Sequence[pa.Table], found: Int64s) -> pa.Table:
     """Return combinations, one a line by places in ``used``, as the results that they are."""
-    times, ids = (
-        np.column_stack([rows[name].to_numpy()[found[:, side]] for side, rows in enumerate(used)])
-        for name in ("event_us", "row")
-    )
+    times = np.column_stack([rows["event_us"].to_numpy()[found[:, side]] for side, rows in enumerate(used)])
+    places = [rows.select(PLACE).take(pa.array(found[:, side])) for side, rows in enumerate(used)]
+    ids = np.column_stack([xxhash64(each.columns, len(each)) for each in places])
     outputs = {
         each.name: used[each.side][f"o_{each.name}"].take(pa.array(found[:, each.side]))
         for each in query.outputs
     }
     own = {"event_us": times.max(axis=1), "times_us": _lists(times), "row_ids": _lists(ids)}
     for name in PLACE:
-        of_sides = [rows[name].take(pa.array(found[:, side])) for side, rows in enumerate(used)]
-        own[f"{name.replace('source', 'row')}s"] = _side_by_side(of_sides)
+        own[f"{name.replace('source', 'row')}s"] = _side_by_side([each[name] for each in places])
     return pa.table({**own, **outputs})
 
 

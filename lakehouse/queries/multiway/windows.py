@@ -98,7 +98,7 @@ class Appending:
         """Return the rows that join as the table has them; ``batch`` if it is not this one."""
         slot = pa.array(np.mod(rows["key"].to_numpy(), min(self.slots, SLOTS)).astype(np.int32))
         number = pa.repeat(pa.scalar(self.batch, pa.int64()), len(rows)) if batch is None else batch
-        kept = rows.drop_columns(["is_refused", "batch"])
+        kept = rows.drop_columns(["is_refused", "batch", "row"])
         return kept.append_column("batch", number).append_column("slot", slot)
 
 
@@ -193,11 +193,11 @@ class Windows:
         keys = [f"k_{place}" for place in range(len(self.query.sides[side].keys))]
         shown = [*PLACE, *keys, *(f"o_{each.name}" for each in self.query.outputs)]
         columns = (
-            *(f"{side} AS side", "event_us", "`row`", "`key`", "false AS is_refused"),
+            *(f"{side} AS side", "event_us", "`key`", "false AS is_refused"),
             *(f"batch = {self.batch} AS is_new", bucket_of("`key`", places)),
             *(f"`{name}`" for name in shown),
         )
-        stored = named_columns(self.table, {"batch", "event_us", "row", "key", *shown})
+        stored = named_columns(self.table, {"batch", "event_us", "key", *shown})
         rows: TaskRows = Columns(FileRows(stored, where), columns)
         return SideRows(self.counted(side), rows if passing is None else Some(rows, passing))
 
