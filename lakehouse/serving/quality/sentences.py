@@ -109,10 +109,11 @@ def plausible_sentence(judged: Sequence[Fields]) -> str:
         return "No rule says which values are plausible: the stream declares none."
     broken = [rule["says"].rstrip(".") for rule in rules if rule["state"] in ("fails", "warns")]
     rejecting = sum(rule["state"] == "rejects" for rule in rules)
-    by = f", {rejecting:,} of them because they reject rows" if rejecting else ""
+    why = "it rejects" if rejecting == 1 else "they reject"
+    by = f", {rejecting:,} of them because {why} rows" if rejecting else ""
     if len(rules) == 1:
-        by = ", because it rejects rows" if rejecting else ""
-        return f"Its only rule is broken: {broken[0]}." if broken else f"Its only rule holds{by}."
+        held = f"holds, because {why} rows" if rejecting else "holds"
+        return f"Its only rule is broken: {broken[0]}." if broken else f"Its only rule {held}."
     counted = f"{len(rules) - len(broken):,} of {len(rules):,} of its own rules hold{by}"
     return f"{counted}; broken: {'; '.join(broken)}." if broken else f"{counted}."
 
