@@ -41,6 +41,7 @@ SAMPLES = Kind(
     partition="operator",
     metrics=("selected",),
     newest=("time_us",),
+    rests_on=(("event_us", "source_file", "source_line", "source_item"),),
     rows_are="The rows sampled by",
 )
 WARM = "SELECT place FROM doors WHERE temp > 20\n"

@@ -17,6 +17,7 @@ from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, Written
 from lakehouse.queries.runtime.tasks.reading import TaskRows, items_of
+from lakehouse.spark.noted_rows import PLACE
 from lakehouse.storage.crashpoint import crash_point
 from lakehouse.storage.tables.table_commits import fitted
 from tests.queries.toy_kind.query import SampleQuery
@@ -34,7 +35,7 @@ class SampleRun(QueryRun[SampleQuery]):
         """Append the rows, then the metrics; return the totals."""
         query, table = self.query, self.layout.selection(self.query.name)
         shown = [f"`{output.column}` AS `{output.name}`" for output in query.outputs]
-        raw = source.read(0, ("event_us", f"{ROW_HASH} AS row_id", *shown))
+        raw = source.read(0, ("event_us", f"{ROW_HASH} AS row_id", *PLACE, *shown))
         items = items_of([(0, *each) for each in raw.files])
         names = {name: name for name in raw.rows.schema.names}
         written = Written(sink_of(table), names, {"batch": manifest.number})
