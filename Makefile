@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 CODE := lakehouse jobs dags quality infra tests
 BENCHMARKS := cluster ingest ingest_batches ingest_steps remembered revisions small_batch query_batch conditions commits control maintenance fold quality start engine rollup late_join multiway_join join_aggregate scheduling sources web
 FAST := not spark and not airflow and not slow and not long
-# Where memory has two gigabytes for files that need not last, the quick tests wait for no disk.
+# Where memory has two gigabytes for files that need not last, tests wait for no disk; they take a third of that.
 IN_MEMORY := df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 { print "/dev/shm" }'
 # Each process of the whole suite starts a Spark of its own, so two; tests/conftest.py says what stays in one of them.
 TOGETHER := --dist loadscope --no-loadscope-reorder
@@ -46,7 +46,8 @@ demo-cluster: setup ## The tour of make demo with Spark on a master and two work
 
 .PHONY: test
 test: setup ## Run the test suite; how long each test took is in build/tests.xml
-	@$(BIN)/python -m pytest -m "not long" -n 2 $(TOGETHER) --junitxml=build/tests.xml
+	@TMPDIR=$${TMPDIR:-$$($(IN_MEMORY) || true)} $(BIN)/python -m pytest -m "not long" \
+		-o tmp_path_retention_policy=failed -n 2 $(TOGETHER) --junitxml=build/tests.xml
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no JVM, no Airflow and no long wait

@@ -77,7 +77,8 @@ def with_recall(seed: int, kind: str) -> Case:
     """Return a random case whose ticks wait, in years in which doubles hold every microsecond."""
     cases = (case_of(each, kind) for each in count(seed, 1000))
     case = next(each for each in cases if 0 <= each.base_us < 2**52)
-    return replace(case, text=f"{case.text} RECALL 0.9 OVER 12 SECONDS")
+    text, _, _ = case.text.partition(" RECALL ")
+    return replace(case, text=f"{text} RECALL 0.9 OVER 12 SECONDS")
 
 
 def needed_by_definition(case: Case, kept: Kept) -> dict[tuple[int, Any], int]:
