@@ -55,11 +55,13 @@ Taken = tuple[float, float, int]
 
 
 def figures(quick: bool) -> dict[str, Any]:
-    """Return seconds and jobs of each step by rows; a full run writes a page."""
-    rows = [row for size in list(SIZES)[: 1 if quick else None] for row in _of_size(size, quick)]
-    if not quick:
-        says = " ".join((__doc__ or "").split("\n\n", 1)[1].split())
-        write("quality", "ten_rules", "Cost of ten rules", says, table(HEADS, rows))
+    """Return seconds and jobs of each step by rows; a full run writes a page, anew after each size."""
+    rows = list[list[Any]]()
+    says = " ".join((__doc__ or "").split("\n\n", 1)[1].split())
+    for size in list(SIZES)[: 1 if quick else None]:
+        rows += _of_size(size, quick)
+        if not quick:
+            write("quality", "ten_rules", "Cost of ten rules", says, table(HEADS, rows))
     return {
         f"{step}, {unit} at {size}": value
         for size, step, seconds, _, _, jobs in rows
