@@ -7,7 +7,8 @@ too, also over the batch's new nodes. *Great Expectations' work*: the part of th
 judges what the engine has counted. *Great Expectations on Spark*: its own engine and the same ten rules, by one
 checkpoint over the batch as the files of raw hold it, a frame that stays in memory meanwhile, and a context without a
 project: *with examples* it returns three for each rule, as the check does, *counts* alone otherwise. Both count the
-same broken rows. *cpu*: seconds of processors of this process and Spark.
+same broken rows. *cpu*: seconds of processors of this process and Spark, none where some of
+Spark's workers ended in between.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -109,7 +111,9 @@ class Home:
         """Return seconds of the clock and of processors, and jobs of Spark."""
         known, cpu, began = self._last_job(), cpu_s(), time.perf_counter()
         work()
-        return time.perf_counter() - began, cpu_s() - cpu, self._last_job() - known
+        seconds, used = time.perf_counter() - began, cpu_s() - cpu
+        # Idle workers of Spark that end meanwhile take what they have used along.
+        return seconds, used if used > 0 else float("nan"), self._last_job() - known
 
     def _judged(self, taken: list[Taken], *given: Any) -> Any:
         verdicts = list[Any]()
@@ -142,7 +146,7 @@ def _of_size(size: int, quick: bool) -> Iterator[list[Any]]:
             assert broken["no rules"] == 0 < broken["ten that reject"] <= broken["ten that warn"], broken
     for step, own in steps.items():
         seconds, cpu, jobs = (statistics.median(each) for each in zip(*own, strict=True))
-        yield [size, step, seconds, cpu, round(size / seconds), jobs]
+        yield [size, step, seconds, "-" if isnan(cpu) else cpu, round(size / seconds), jobs]
 
 
 @contextmanager
