@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.ingest.zones import is_zone
 from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.parser.plain_values import typed_times
-from lakehouse.ingest.parser.texts import clock_change, is_long, time_of
+from lakehouse.ingest.parser.texts import clock_change, time_of
 
 Micros = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -26,18 +26,15 @@ def in_zones(texts: pa.Array, zones: pa.Array) -> pa.Array:
     A text with an offset needs no zone. Cost: a look at each distinct text of a zone, a pass for each zone that exists.
     """
     known = pc.fill_null(zones, "").dictionary_encode()
-    names = [name if is_zone(name) else None for name in known.dictionary.to_pylist()]
     # Texts that are no zone are of one group, however many there are.
-    groups: list[str | None] = [None, *(name for name in names if name)]
-    numbers = iter(range(1, len(groups)))
-    which = np.array([next(numbers) if name else 0 for name in names], np.int64)[known.indices.to_numpy()]
-    order = np.argsort(which, kind="stable")
+    names = [name if is_zone(name) else "" for name in known.dictionary.to_pylist()]
+    groups = pa.array(names, pa.string()).take(known.indices).dictionary_encode()
+    which = groups.indices.to_numpy()
     micros, is_time = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.bool_)
-    for zone, at in zip(
-        groups, np.split(order, np.cumsum(np.bincount(which, minlength=len(groups)))[:-1]), strict=True
-    ):
-        micros[at], is_time[at] = _moments(texts.take(pa.array(at)), zone)
-    return utc_texts(micros, is_time)
+    for number, zone in enumerate(groups.dictionary.to_pylist()):
+        at = np.flatnonzero(which == number)
+        micros[at], is_time[at] = _moments(texts.take(pa.array(at)), zone or None)
+    return shown_texts(micros, is_time, "Z")
 
 
 def since(counts: pa.Array, starts: pa.Array, time: TimeColumn) -> pa.Array:
@@ -46,7 +43,7 @@ def since(counts: pa.Array, starts: pa.Array, time: TimeColumn) -> pa.Array:
     start = TimeColumn(column=time.column, unit="iso", timezone=time.timezone)
     (more, is_count), (begin, is_start) = _times(counts, counted), _times(starts, start)
     is_time = is_count & is_start & (begin >= FIRST_US) & (begin < END_US) & (np.abs(more) < END_US)
-    return utc_texts(np.where(is_time, begin, 0) + np.where(is_time, more, 0), is_time)
+    return shown_texts(np.where(is_time, begin, 0) + np.where(is_time, more, 0), is_time, "Z")
 
 
 def local_time_column(time: TimeColumn, zone: str | None) -> TimeColumn | None:
@@ -58,11 +55,23 @@ def local_time_column(time: TimeColumn, zone: str | None) -> TimeColumn | None:
     )
 
 
-def utc_texts(micros: Micros, is_time: Mask) -> pa.Array:
-    """Return ISO texts of moments of the years 1 to 9999, null where there is none."""
+def shown_texts(micros: Micros, is_time: Mask, offset: str | pa.Array) -> pa.Array:
+    """Return ISO texts of what clocks show in the years 1 to 9999, before an offset, null where there is none."""
     is_time = is_time & (micros >= FIRST_US) & (micros < END_US)
-    shown = pc.strftime(pa.array(np.where(is_time, micros, 0)).cast(pa.timestamp("us")), "%Y-%m-%dT%H:%M:%SZ")
-    return pc.if_else(pa.array(is_time), shown, pa.scalar(None, pa.string()))
+    shown = pc.strftime(pa.array(np.where(is_time, micros, 0)).cast(pa.timestamp("us")), "%Y-%m-%dT%H:%M:%S")
+    whole = pc.binary_join_element_wise(shown, offset, "")
+    return pc.if_else(pa.array(is_time), whole, pa.scalar(None, pa.string()))
+
+
+def read_moments(texts: pa.Array, time: TimeColumn) -> tuple[Micros, Mask, Micros]:
+    """Return times in microseconds, which texts are one, and where those of another than the usual form stand."""
+    values, is_sure = typed_times(texts, time)
+    micros = pc.fill_null(values, 0).to_numpy().copy()
+    is_time = values.is_valid().to_numpy(zero_copy_only=False).copy()
+    odd = np.flatnonzero(~is_sure)
+    read = [time_of(text, time) for text in texts.take(pa.array(odd)).to_pylist()]
+    micros[odd], is_time[odd] = [moment or 0 for moment in read], [moment is not None for moment in read]
+    return micros, is_time, odd
 
 
 def _moments(texts: pa.Array, zone: str | None) -> tuple[Micros, Mask]:
@@ -75,12 +84,7 @@ def _moments(texts: pa.Array, zone: str | None) -> tuple[Micros, Mask]:
 
 def _times(texts: pa.Array, time: TimeColumn) -> tuple[Micros, Mask]:
     """Return times in microseconds, and which texts are a time that clocks show once."""
-    values, is_sure = typed_times(texts, time)
-    micros = pc.fill_null(values, 0).to_numpy().copy()
-    is_time = values.is_valid().to_numpy(zero_copy_only=False) & is_sure
-    odd = np.flatnonzero(~is_sure)
-    for number, text in zip(odd.tolist(), texts.take(pa.array(odd)).to_pylist(), strict=True):
-        moment = time_of(text, time)
-        if moment is not None and is_long(moment) and clock_change(text, time) is None:
-            micros[number], is_time[number] = moment, True
+    micros, is_time, odd = read_moments(texts, time)
+    shown = texts.take(pa.array(odd)).to_pylist()
+    is_time[odd] &= np.array([clock_change(text, time) is None for text in shown], np.bool_)
     return micros, is_time

@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 from lakehouse.config.stream import Stream
 from lakehouse.config.times import TimeColumn
 from lakehouse.ingest.parser.field_map import ARRIVAL, EVENT, LOCAL, OTHER, SINCE, SPELT, ZONE, time_fields
-from lakehouse.ingest.parser.placed_times import END_US, FIRST_US, in_zones, since
-from lakehouse.ingest.parser.plain_values import arrivals, typed_times, within_bounds, within_clock_bounds
-from lakehouse.ingest.parser.texts import time_of
+from lakehouse.ingest.parser.placed_times import in_zones, read_moments, shown_texts, since
+from lakehouse.ingest.parser.plain_values import arrivals, within_bounds, within_clock_bounds
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -84,13 +83,7 @@ def _are_right(
     texts: pa.Array, time: TimeColumn, stream: Stream, listed: pa.Array | None, arrival: pa.Array
 ) -> Mask:
     """Return which texts are a time that the stream's bounds, its listing and its arrival allow."""
-    event, is_sure = typed_times(texts, time)
-    micros = pc.fill_null(event, 0).to_numpy().copy()
-    is_time = event.is_valid().to_numpy(zero_copy_only=False).copy()
-    # A text of another form than the usual ones may be a time all the same.
-    odd = np.flatnonzero(~is_sure)
-    read = [time_of(text, time) for text in texts.take(pa.array(odd)).to_pylist()]
-    micros[odd], is_time[odd] = [moment or 0 for moment in read], [moment is not None for moment in read]
+    micros, is_time, _ = read_moments(texts, time)
     is_time &= within_bounds(micros, stream, listed) & within_clock_bounds(micros, arrival, stream)
     return np.asarray(is_time)
 
@@ -105,10 +98,7 @@ def iso_texts(texts: pa.Array, time: TimeColumn) -> pa.Array:
 def formatted_texts(texts: pa.Array, form: str | None) -> pa.Array:
     """Return ISO texts of times of a format, or without one of spreadsheets' days."""
     micros, is_time, offset = _excel(texts) if form is None else _formatted(texts, form)
-    is_time &= (micros >= FIRST_US) & (micros < END_US)
-    shown = pc.strftime(pa.array(np.where(is_time, micros, 0)).cast(pa.timestamp("us")), "%Y-%m-%dT%H:%M:%S")
-    whole = pc.binary_join_element_wise(shown, offset, "")
-    return pc.if_else(pa.array(is_time), whole, pa.scalar(None, pa.string()))
+    return shown_texts(micros, is_time, offset)
 
 
 @cache
