@@ -1,37 +1,29 @@
-"""README's second session, done with the file that it shows, in an empty folder: each line prints what stands there."""
+"""README's second session, done with the tutorial's file, in an empty folder: each line prints what stands there."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from math import sin, tau
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import command_in
+from tests.cli.test_tutorial import PAGE, blocks
 from tests.support.documented import ROOT, shown_in
 
 LINES = ("add data.csv", "run", "plot data")
-
-
-def written(folder: Path) -> None:
-    """Write three days of two sensors, with a text where a number belongs, and a line that was sent twice."""
-    lines = ["time,sensor,temperature"]
-    for step in range(3 * 144):
-        time = datetime(2026, 5, 4) + timedelta(minutes=10 * step)
-        for sensor, mean in (("north", 18), ("south", 22)):
-            lines.append(f"{time},{sensor},{mean + 6 * sin(tau * (step - 48) / 144):.1f}")
-    lines[200] = "2026-05-04 16:30:00,south,n/a"
-    lines.append(lines[300])
-    (folder / "data.csv").write_text("\n".join(lines) + "\n")
 
 
 @pytest.mark.airflow
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_reader_of_the_second_session_sees_what_it_shows(tmp_path: Path) -> None:
-    written(tmp_path)
+def test_a_reader_of_the_second_session_sees_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    [written] = blocks("python")
+    exec(compile(written, PAGE.name, "exec"), {})
+    (tmp_path / "landing" / "may.csv").rename(tmp_path / "data.csv")
     page = shown_in(ROOT / "README.md")
     first = next(number for number, each in enumerate(page) if each.line.startswith(LINES[0]))
     session, missing = page[first : first + len(LINES)], []

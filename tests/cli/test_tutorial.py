@@ -13,7 +13,8 @@ from tests.support.documented import DOCUMENTS, ROOT, deviation, shown_in
 PAGE = ROOT / "docs" / "tutorial.md"
 
 
-def _blocks(language: str) -> list[str]:
+def blocks(language: str) -> list[str]:
+    """Return the page's blocks of a language."""
     text = PAGE.read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
@@ -22,8 +23,8 @@ def _blocks(language: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_reader_of_the_tutorial_sees_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [written] = _blocks("python")
-    declared, mended = _blocks("toml")
+    [written] = blocks("python")
+    declared, mended = blocks("toml")
     monkeypatch.chdir(tmp_path)
     exec(compile(written, PAGE.name, "exec"), {})
     (tmp_path / "tidemark.toml").write_text(declared)
